@@ -1,0 +1,50 @@
+# make demo   the main job, end to end, on a generated log
+# make test   all tests
+# make lint   style
+# make lock   pins the dependencies anew
+
+PYTHON ?= python3.11
+VENV ?= .venv
+LOCK ?= requirements.lock
+BIN := $(VENV)/bin
+DEMO ?= demo
+UV ?= uv
+
+.PHONY: demo test test-newest lint format lock clean
+
+demo: $(VENV)/ready
+	$(BIN)/fives synth --rows 100000 --out $(DEMO)/log --overwrite
+	$(BIN)/fives preprocess $(DEMO)/log/log.csv --schema $(DEMO)/log/schema.yaml \
+		--out $(DEMO)/dataset --overwrite
+	$(BIN)/fives describe $(DEMO)/dataset
+
+test: $(VENV)/ready
+	$(BIN)/python -m pytest -n 2 $(ARGS)
+
+# The same tests on the newest TensorFlow, which tensorflow-io does not support.
+test-newest:
+	$(MAKE) test VENV=.venv-newest LOCK=requirements-newest.lock ARGS="$(ARGS)"
+
+lint: $(VENV)/ready
+	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
+
+format: $(VENV)/ready
+	$(BIN)/ruff check --fix .
+	$(BIN)/ruff format .
+
+# Needs uv. The newest TensorFlow is what the package asks for on Python 3.13; the lock file is for
+# the Python at hand, where the default would be the other one.
+lock:
+	$(UV) pip compile -q --python-version 3.11 --extra dev setup.py -o requirements.lock --no-header
+	$(UV) pip compile -q --python-version 3.13 --extra dev setup.py --no-annotate --no-header \
+		| $(UV) pip compile -q --python-version 3.11 - -o requirements-newest.lock --no-header
+
+$(VENV)/ready: setup.py $(LOCK)
+	$(PYTHON) -m venv $(VENV)
+	$(BIN)/pip install --quiet --disable-pip-version-check -r $(LOCK)
+	$(BIN)/pip install --quiet --disable-pip-version-check --no-deps --no-build-isolation -e .
+	touch $@
+
+clean:
+	rm -rf .venv .venv-newest $(DEMO) build *.egg-info

@@ -1,0 +1,74 @@
+"""The command `fives <verb>`: flags in, one call, a readable result out."""
+
+import argparse
+import importlib
+import logging
+import os
+import sys
+
+from absl import app
+from absl import logging as absl_logging
+from absl.flags import argparse_flags
+
+from fives_tf import __version__
+from fives_tf.errors import UserError
+
+VERBS = ("synth", "schema", "preprocess", "describe")
+USER_ERROR = 2
+INTERRUPTED = 130
+
+
+def main() -> None:
+    """The console script."""
+    app.run(_run, flags_parser=parse_flags)
+
+
+def parse_flags(argv: list[str]) -> argparse.Namespace:
+    """Reads the command line; what a verb does not know is kept in `rest` if it takes more."""
+    parser = argparse_flags.ArgumentParser(
+        prog="fives",
+        description="Finds the useful feature crosses in huge click logs.",
+        epilog="Start with `fives synth` and `fives preprocess`, or with `fives schema infer LOG` "
+        "for a log of your own. `fives VERB --help` tells the flags of a verb.",
+    )
+    parser.add_argument("--version", action="version", version=f"fives-tf {__version__}")
+    parser.add_argument("--debug", action="store_true", help="show the traceback of every error")
+    verbs = parser.add_subparsers(title="verbs", dest="verb", metavar="VERB", required=True)
+    for name in VERBS:
+        command = importlib.import_module(f"fives_tf.commands.{name}")
+        verb = verbs.add_parser(name, help=command.HELP, description=_sentence(command.HELP))
+        command.add_flags(verb)
+        verb.set_defaults(command=command)
+    args, rest = parser.parse_known_args(argv[1:])
+    if rest and not getattr(args.command, "TAKES_REST", False):
+        parser.error(f"unknown flag {rest[0]}; see `fives {args.verb} --help`")
+    args.rest = rest
+    return args
+
+
+def _run(args: argparse.Namespace) -> int:
+    _quiet_libraries()
+    try:
+        args.command.run(args)
+    except UserError as error:
+        if args.debug:
+            raise
+        print(f"fives {args.verb}: {error}", file=sys.stderr)
+        return USER_ERROR
+    except KeyboardInterrupt:
+        print(f"fives {args.verb}: interrupted", file=sys.stderr)
+        return INTERRUPTED
+    except BrokenPipeError:  # the reader, such as `head`, has seen enough
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+    return 0
+
+
+def _quiet_libraries() -> None:
+    """Keeps the chatter of libraries away from the user, unless --verbosity asks for it."""
+    if absl_logging.get_verbosity() <= absl_logging.INFO:
+        logging.getLogger().setLevel(logging.ERROR)
+        os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "2")
+
+
+def _sentence(text: str) -> str:
+    return f"{text[0].upper()}{text[1:]}."

@@ -1,0 +1,193 @@
+"""What a field's encoding is computed from: mergeable summaries of a column, free of Beam."""
+
+from dataclasses import dataclass
+
+import datasketches
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from fives_tf.encoding import FIRST_VALUE, RARE, BucketField
+from fives_tf.schema import Column, Discretize
+
+EXACT_VALUES = 2048
+SKETCH_SIZE = 500
+COUNT_SCHEMA = pa.schema([("value", pa.binary()), ("count", pa.int64())])
+
+
+def count_values(values: pa.DictionaryArray) -> pa.RecordBatch:
+    """How often each value of a clean categorical column occurs."""
+    counts = np.bincount(values.indices.to_numpy(), minlength=len(values.dictionary))
+    occurs = counts > 0  # a filtered column keeps the dictionary of the whole one
+    return pa.RecordBatch.from_arrays(
+        [values.dictionary.filter(pa.array(occurs)), pa.array(counts[occurs], pa.int64())],
+        schema=COUNT_SCHEMA,
+    )
+
+
+def merge_counts(batches: list[pa.RecordBatch]) -> pa.RecordBatch:
+    """The sum of several counts, each value once."""
+    table = pa.Table.from_batches(batches, COUNT_SCHEMA)
+    summed = table.group_by("value", use_threads=False).aggregate([("count", "sum")])
+    summed = summed.rename_columns({"count_sum": "count"}).select(COUNT_SCHEMA.names)
+    return _single(summed.cast(COUNT_SCHEMA))
+
+
+def frequent_values(counts: pa.RecordBatch, min_count: int, max_vocab: int) -> pa.RecordBatch:
+    """The values that get an id of their own, by falling count and then by their bytes."""
+    broken = pc.or_(
+        pc.match_substring(counts["value"], "\n"), pc.match_substring(counts["value"], "\r")
+    )
+    often = pc.greater_equal(counts["count"], min_count)
+    kept = counts.filter(pc.and_not(often, broken))
+    order = pc.sort_indices(
+        pa.Table.from_batches([kept]), [("count", "descending"), ("value", "ascending")]
+    )
+    return kept.take(order[:max_vocab])
+
+
+def partition(values: pa.Array, parts: int) -> np.ndarray:
+    """A part for each value that depends on its bytes alone, so that parts can be counted apart."""
+    offsets = np.frombuffer(values.buffers()[1], np.int32)
+    offsets = offsets[values.offset : values.offset + len(values) + 1]
+    content = values.buffers()[2]
+    content = np.frombuffer(content, np.uint8) if content is not None else np.zeros(0, np.uint8)
+    sums = np.concatenate([[0], np.cumsum(content[: offsets[-1]], dtype=np.int64)])
+    mixed = (sums[offsets[1:]] - sums[offsets[:-1]]) * 2654435761 + np.diff(offsets)
+    return (mixed >> 8) % parts
+
+
+@dataclass(frozen=True)
+class NumericSummary:
+    """The distribution of a numeric column in bounded memory.
+
+    Exact while there are at most EXACT_VALUES distinct values, a DataSketches t-digest beyond.
+    t-digest and not KLL, because KLL draws random numbers: merged in the same order, t-digests
+    give the same edges on every run.
+
+    Attributes:
+        missing: The number of missing values.
+        values: The distinct finite values in rising order, while exact.
+        counts: How often each of them occurs.
+        sketch: The serialized t-digest of the finite values, beyond.
+    """
+
+    missing: int
+    values: np.ndarray
+    counts: np.ndarray
+    sketch: bytes | None = None
+
+    @classmethod
+    def of(cls, numbers: np.ndarray, missing: np.ndarray) -> "NumericSummary":
+        """Summarizes float32 numbers but the missing ones and infinities."""
+        finite = numbers[np.isfinite(numbers) & ~missing] + np.float32(0)  # -0 becomes 0
+        values, counts = np.unique(finite, return_counts=True)
+        summary = cls(int(missing.sum()), values, counts.astype(np.int64))
+        return summary if len(values) <= EXACT_VALUES else cls.merge([summary])
+
+    @classmethod
+    def merge(cls, parts: list["NumericSummary"]) -> "NumericSummary":
+        """The summary of all parts; sketches depend on the order of the parts."""
+        missing = sum(part.missing for part in parts)
+        if all(part.sketch is None for part in parts):
+            every = np.concatenate([part.values for part in parts])
+            values, place = np.unique(every, return_inverse=True)
+            counts = np.bincount(place, np.concatenate([part.counts for part in parts]))
+            if len(values) <= EXACT_VALUES:
+                return cls(missing, values, counts.astype(np.int64))
+        merged = datasketches.tdigest_float(SKETCH_SIZE)
+        for part in parts:
+            merged.merge(part._digest())
+        empty = np.empty(0, np.float32)
+        return cls(missing, empty, empty.astype(np.int64), merged.serialize())
+
+    @property
+    def total(self) -> int:
+        """The number of finite values."""
+        return int(self._digest().get_total_weight() if self.sketch else self.counts.sum())
+
+    def range(self) -> tuple[float, float]:
+        """The least and the greatest value; only if there is any."""
+        if self.sketch:
+            digest = self._digest()
+            return digest.get_min_value(), digest.get_max_value()
+        return float(self.values[0]), float(self.values[-1])
+
+    def quantiles(self, ranks: np.ndarray) -> np.ndarray:
+        """The values at the given ranks between 0 and 1; only if there is any value."""
+        if self.sketch:
+            digest = self._digest()
+            return np.array([digest.get_quantile(rank) for rank in ranks], np.float32)
+        reached = np.cumsum(self.counts)
+        at = np.searchsorted(reached, ranks * reached[-1], side="right")
+        return self.values[np.minimum(at, len(self.values) - 1)]
+
+    def bucket_counts(self, edges: np.ndarray) -> np.ndarray:
+        """How many values fall between the edges; an estimate beyond EXACT_VALUES."""
+        if self.sketch:
+            digest = self._digest()
+            below = np.array([0.0, *(digest.get_rank(float(edge)) for edge in edges), 1.0])
+            return np.rint(np.diff(below) * digest.get_total_weight()).astype(np.int64)
+        bucket = np.searchsorted(edges, self.values, side="right")
+        return np.bincount(bucket, self.counts, minlength=len(edges) + 1).astype(np.int64)
+
+    def _digest(self) -> datasketches.tdigest_float:
+        if self.sketch:
+            return datasketches.tdigest_float.deserialize(self.sketch)
+        digest = datasketches.tdigest_float(SKETCH_SIZE)
+        digest.update(np.repeat(self.values, self.counts))
+        return digest
+
+
+def bucket_fields(column: Column, summary: NumericSummary) -> tuple[BucketField, ...]:
+    """One field a granularity of a numeric column."""
+    assert column.discretize is not None
+    fields = []
+    granularities = column.discretize.buckets or (0,)
+    for name, buckets in zip(column.field_names(), granularities, strict=True):
+        edges = bucket_edges(column.discretize, buckets, summary)
+        counts = summary.bucket_counts(edges)
+        often = counts >= column.min_count
+        ids = np.where(often, np.cumsum(often) - 1 + FIRST_VALUE, RARE)
+        fields.append(
+            BucketField(
+                name=name,
+                column=column.name,
+                missing=column.missing,
+                missing_count=summary.missing,
+                rare_count=int(counts[~often].sum()),
+                edges=edges,
+                ids=ids,
+                counts=counts[often],
+            )
+        )
+    return tuple(fields)
+
+
+def bucket_edges(discretize: Discretize, buckets: int, summary: NumericSummary) -> np.ndarray:
+    """The inner edges of the buckets, rising, in single precision."""
+    if discretize.kind == "edges":
+        return np.unique(np.array(discretize.edges, np.float32))
+    if summary.total == 0:
+        return np.empty(0, np.float32)
+    low, high = summary.range()
+    inner = np.arange(1, buckets) / buckets
+    if discretize.kind == "quantile":
+        edges = summary.quantiles(inner)
+    elif discretize.kind == "width":
+        edges = low + inner * (high - low)
+    else:
+        low, high = _signed_log(np.array([low, high]))
+        scaled = low + inner * (high - low)
+        edges = np.sign(scaled) * np.expm1(np.abs(scaled))
+    edges = np.unique(edges.astype(np.float32))
+    return edges[(edges > np.float32(summary.range()[0])) & np.isfinite(edges)]
+
+
+def _signed_log(numbers: np.ndarray) -> np.ndarray:
+    return np.sign(numbers) * np.log1p(np.abs(numbers))
+
+
+def _single(table: pa.Table) -> pa.RecordBatch:
+    batches = table.combine_chunks().to_batches()
+    return batches[0] if batches else pa.RecordBatch.from_pylist([], schema=table.schema)

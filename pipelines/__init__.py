@@ -1,0 +1,1 @@
+"""Beam pipelines that turn a raw click log into a dataset directory."""

@@ -1,0 +1,276 @@
+"""Pass 1: counts the values of the log and fits the encoding.
+
+The test rows are read, so that bad rows are found, but nothing is fitted on them.
+"""
+
+import json
+from collections.abc import Iterable, Iterator
+from typing import Any
+
+import apache_beam as beam
+import numpy as np
+import pyarrow as pa
+
+from fives_tf import storage
+from fives_tf.encoding import (
+    HashField,
+    VocabularyField,
+    field_document,
+    is_missing_category,
+    missing_numbers,
+    to_single,
+    vocabulary_files,
+)
+from fives_tf.errors import UserError
+from fives_tf.fitting import (
+    NumericSummary,
+    bucket_fields,
+    count_values,
+    frequent_values,
+    merge_counts,
+    partition,
+)
+from fives_tf.schema import Column
+from fives_tf.splitting import TEST
+from pipelines import progress
+from pipelines.job import Job
+from pipelines.sources import Block, Piece, read_blocks
+
+PARTS = 16
+COMPACT_ROWS = 200_000
+DISTINCT_PER_ID = 16
+SHOWN_REJECTS = 5
+MERGED_AT_ONCE = 256
+
+
+def build(pipeline: beam.Pipeline, pieces: list[Piece], job: Job, result_path: str) -> None:
+    """Adds pass 1 to a pipeline.
+
+    It writes the vocabularies and the rejected rows into the dataset directory, and at the end a
+    JSON file at `result_path` with the totals and a document for each field.
+    """
+    columns = {column.name: column for column in job.schema.columns}
+    summaries = (
+        pipeline
+        | "CreatePieces" >> beam.Create(pieces)
+        | "SpreadPieces" >> beam.Reshuffle()
+        | "SummarizeBlocks"
+        >> beam.ParDo(SummarizeBlocks(job)).with_outputs("values", "numbers", "totals")
+    )
+    categorical = (
+        summaries["values"]
+        | "CountValues" >> beam.CombinePerKey(CountValues(columns))
+        | "DropRareValues" >> beam.Map(_drop_rare, columns)
+        | "GatherParts" >> beam.GroupByKey()
+        | "WriteVocabulary" >> beam.Map(_fit_categorical, columns, job.directory)
+    )
+    numeric = (
+        summaries["numbers"]
+        | "MergeNearbyBlocks" >> beam.GroupByKey()
+        | "MergeInOrder" >> beam.Map(_merge_nearby)
+        | "MergeAllBlocks" >> beam.GroupByKey()
+        | "FitBuckets" >> beam.Map(_fit_numeric, columns)
+    )
+    totals = summaries["totals"] | "AddTotals" >> beam.CombineGlobally(_add_totals)
+    _ = (
+        pipeline
+        | "CreateResult" >> beam.Create([result_path])
+        | "WriteResult"
+        >> beam.Map(
+            _write_result,
+            beam.pvalue.AsSingleton(totals),
+            beam.pvalue.AsDict(categorical),
+            beam.pvalue.AsDict(numeric),
+        )
+    )
+
+
+class SummarizeBlocks(beam.DoFn):
+    """Reads a piece and sums up each of its blocks, column by column."""
+
+    def __init__(self, job: Job):
+        """See `Job`."""
+        self._job = job
+        self._rows = beam.metrics.Metrics.counter("fives", "rows_read")
+
+    def process(self, piece: Piece) -> Iterator[Any]:
+        """Yields counts of values, summaries of numbers, and totals."""
+        job = self._job
+        for block in read_blocks(piece, job.schema, job.block_bytes):
+            yield from self._summarize(block)
+            self._rows.inc(len(block.rows.label))
+            progress.report(job.progress_path, len(block.rows.label), block.size)
+
+    def _summarize(self, block: Block) -> Iterator[Any]:
+        rows, place = block.rows, (block.piece.index, block.index)
+        splits = self._job.splitter.assign(rows.number, rows.batch, block.piece.file.split)
+        fitted = rows.batch.filter(pa.array(splits != TEST))
+        for column in self._job.schema.columns:
+            values = fitted.column(column.name)
+            if column.numeric:
+                numbers = to_single(values)
+                missing = np.isnan(numbers) | np.isin(numbers, missing_numbers(column.missing))
+                key = (column.name, block.piece.index // MERGED_AT_ONCE)
+                summary = NumericSummary.of(numbers, missing)
+                yield beam.pvalue.TaggedOutput("numbers", (key, (place, summary)))
+            else:
+                for part, counts in _counts_by_part(values, column):
+                    yield beam.pvalue.TaggedOutput("values", ((column.name, part), counts))
+        totals = {"rows": len(rows.label), "fitted": fitted.num_rows, "rejected": len(rows.rejects)}
+        if rows.rejects:
+            totals["examples"] = [(place, _write_rejects(block, self._job.directory))]
+        yield beam.pvalue.TaggedOutput("totals", totals)
+
+
+class CountValues(beam.CombineFn):
+    """Adds up counts of values, a part of a column at a time, in memory that max_vocab bounds."""
+
+    def __init__(self, columns: dict[str, Column]):
+        """Takes the columns by name."""
+        bounds = [max(c.max_vocab or 0, 1_000_000) for c in columns.values()]
+        self._most = 2 * DISTINCT_PER_ID * max(bounds) // PARTS
+
+    def create_accumulator(self) -> list[pa.RecordBatch]:
+        """No counts."""
+        return []
+
+    def add_input(
+        self, accumulator: list[pa.RecordBatch], counts: pa.RecordBatch
+    ) -> list[pa.RecordBatch]:
+        """Keeps the counts, and adds them up now and then."""
+        accumulator.append(counts)
+        loose = sum(batch.num_rows for batch in accumulator[1:])
+        if loose > max(COMPACT_ROWS, accumulator[0].num_rows):
+            return self.compact(accumulator)
+        return accumulator
+
+    def merge_accumulators(
+        self, accumulators: Iterable[list[pa.RecordBatch]]
+    ) -> list[pa.RecordBatch]:
+        """Adds the counts of several workers up."""
+        return self.compact([batch for batches in accumulators for batch in batches])
+
+    def compact(self, accumulator: list[pa.RecordBatch]) -> list[pa.RecordBatch]:
+        """Adds up to one batch with each value once."""
+        if not accumulator:
+            return accumulator
+        merged = merge_counts(accumulator)
+        if merged.num_rows > self._most:
+            raise UserError(
+                f"a categorical column has more than {self._most * PARTS // 2:,} distinct values, "
+                "too many to count; give the columns with unbounded ids `hash_buckets` in the "
+                "schema's overrides."
+            )
+        return [merged]
+
+    def extract_output(self, accumulator: list[pa.RecordBatch]) -> pa.RecordBatch:
+        """Each value once with its count."""
+        return self.compact(accumulator)[0]
+
+
+def _counts_by_part(
+    values: pa.DictionaryArray, column: Column
+) -> Iterator[tuple[int, pa.RecordBatch]]:
+    counts = count_values(values)
+    if column.hash_buckets is not None:  # only the missing ones matter
+        counts = counts.filter(pa.array(is_missing_category(counts["value"], column.missing)))
+        yield 0, counts
+        return
+    parts = partition(counts["value"], PARTS)
+    order = np.argsort(parts, kind="stable")
+    counts = counts.take(pa.array(order))
+    ends = np.cumsum(np.bincount(parts, minlength=PARTS))
+    for part, (start, end) in enumerate(zip([0, *ends[:-1]], ends, strict=True)):
+        if start < end:
+            # A copy, because a slice would carry the whole column to the next worker.
+            yield part, counts.take(pa.array(np.arange(start, end)))
+
+
+def _drop_rare(
+    counted: tuple[tuple[str, int], pa.RecordBatch], columns: dict[str, Column]
+) -> tuple[str, dict[str, Any]]:
+    """What a part adds to its column: the frequent values, and sums over the others."""
+    (name, _), counts = counted
+    column = columns[name]
+    present = counts.filter(pa.array(~is_missing_category(counts["value"], column.missing)))
+    total, used = (int(batch["count"].to_numpy().sum()) for batch in (counts, present))
+    return column.name, {
+        "missing": total - used,
+        "present": used,
+        "frequent": frequent_values(present, column.min_count, column.max_vocab or 0),
+    }
+
+
+def _fit_categorical(
+    gathered: tuple[str, Iterable[dict[str, Any]]], columns: dict[str, Column], directory: str
+) -> tuple[str, list[dict[str, Any]]]:
+    """Writes the vocabulary of a column; returns the document of its field."""
+    name, parts = gathered[0], list(gathered[1])
+    column = columns[name]
+    missing = sum(part["missing"] for part in parts)
+    if column.hash_buckets is not None:
+        field = HashField(name, name, column.missing, missing, 0, column.hash_buckets)
+        return name, [field_document(field)]
+    frequent = merge_counts([part["frequent"] for part in parts])
+    frequent = frequent_values(frequent, column.min_count, column.max_vocab)
+    counts = frequent["count"].to_numpy()
+    rare = sum(part["present"] for part in parts) - int(counts.sum())
+    for path, content in vocabulary_files(name, frequent["value"], counts).items():
+        storage.write(storage.join(directory, path), content)
+    field = VocabularyField(name, name, column.missing, missing, rare, frequent["value"], counts)
+    return name, [field_document(field)]
+
+
+def _merge_nearby(gathered: tuple[tuple[str, int], Iterable]) -> tuple[str, tuple]:
+    (name, group), parts = gathered
+    return name, (group, NumericSummary.merge(_in_order(parts)))
+
+
+def _fit_numeric(
+    gathered: tuple[str, Iterable], columns: dict[str, Column]
+) -> tuple[str, list[dict[str, Any]]]:
+    name, parts = gathered
+    fields = bucket_fields(columns[name], NumericSummary.merge(_in_order(parts)))
+    return name, [field_document(field) for field in fields]
+
+
+def _in_order(parts: Iterable) -> list[NumericSummary]:
+    """The summaries in the order of the log, whichever worker was faster."""
+    return [summary for _, summary in sorted(parts, key=lambda part: part[0])]
+
+
+def _add_totals(totals: Iterable[dict[str, Any]]) -> dict[str, Any]:
+    """Sums; of the rejected rows, the first few of the log."""
+    added: dict[str, Any] = {"rows": 0, "fitted": 0, "rejected": 0, "examples": []}
+    for part in totals:
+        for key, value in part.items():
+            added[key] = added[key] + value
+    added["examples"] = sorted(added["examples"])[:SHOWN_REJECTS]
+    return added
+
+
+def _write_rejects(block: Block, directory: str) -> list[dict[str, Any]]:
+    """Writes the rejected rows of a block to a file; returns the first few."""
+    documents = [
+        {"file": block.piece.file.path, "line": r.line, "reason": r.reason, "text": r.text}
+        for r in block.rows.rejects
+    ]
+    name = f"{block.piece.index:05}-{block.index:05}.jsonl"
+    lines = "".join(json.dumps(document, ensure_ascii=False) + "\n" for document in documents)
+    storage.write(storage.join(directory, "rejected", name), lines.encode())
+    return documents[:SHOWN_REJECTS]
+
+
+def _write_result(
+    path: str,
+    totals: dict[str, Any],
+    categorical: dict[str, list[dict[str, Any]]],
+    numeric: dict[str, list[dict[str, Any]]],
+) -> None:
+    examples = [reject for _, rejects in totals["examples"] for reject in rejects]
+    content = {
+        **totals,
+        "examples": examples[:SHOWN_REJECTS],
+        "fields": categorical | numeric,
+    }
+    storage.write(path, json.dumps(content, ensure_ascii=False).encode())

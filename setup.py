@@ -1,0 +1,41 @@
+"""Describes the package; Beam workers install from this file too (`--setup_file`)."""
+
+import re
+from pathlib import Path
+
+from setuptools import find_packages, setup
+
+HERE = Path(__file__).parent
+VERSION = re.search(
+    r'^__version__ = "(.+)"$', (HERE / "fives_tf" / "__init__.py").read_text(), re.MULTILINE
+).group(1)
+
+setup(
+    name="fives-tf",
+    version=VERSION,
+    description="Finds the useful feature crosses in huge click logs and serves them.",
+    long_description=(HERE / "README.md").read_text(encoding="utf-8"),
+    long_description_content_type="text/markdown",
+    python_requires=">=3.11",
+    packages=find_packages(include=["fives_tf", "fives_tf.*", "pipelines", "pipelines.*"]),
+    install_requires=[
+        # tensorflow-io 0.37.1, the last release, loads its native code under TensorFlow 2.16 only,
+        # and neither has wheels for Python 3.13; from there on the newest TensorFlow goes without.
+        "tensorflow==2.16.2; python_version < '3.13'",
+        "tensorflow-io==0.37.1; python_version < '3.13'",
+        "tensorflow>=2.21; python_version >= '3.13'",
+        "absl-py>=2.1",
+        "apache-beam[tfrecord]>=2.77,<3",
+        "cityhash>=0.4.7",  # FarmHash, as tf.strings.to_hash_bucket_fast computes it
+        "datasketches>=5.2",
+        "google-crc32c>=1.5",
+        "numpy>=1.26",
+        "pyarrow>=25",
+        "pyyaml>=6",
+        "rich>=13",
+    ],
+    extras_require={
+        "dev": ["hypothesis>=6", "pytest>=8", "pytest-xdist>=3", "ruff>=0.9"],
+    },
+    entry_points={"console_scripts": ["fives = fives_tf.cli:main"]},
+)
