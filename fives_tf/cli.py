@@ -72,3 +72,7 @@ def _quiet_libraries() -> None:
 
 def _sentence(text: str) -> str:
     return f"{text[0].upper()}{text[1:]}."
+
+
+if __name__ == "__main__":
+    main()

@@ -32,7 +32,7 @@ class EncodingModule(tf.Module):
         self._tables = {
             field.name: _table(Path(directory, vocabulary_path(field.name)))
             for field in encoding.fields
-            if isinstance(field, VocabularyField)
+            if isinstance(field, VocabularyField) and len(field.values)
         }
 
     def __call__(self, columns: dict[str, tf.Tensor]) -> tf.Tensor:
@@ -52,8 +52,10 @@ class EncodingModule(tf.Module):
             return _bucket_ids(field, tf.cast(values, tf.float32))
         if isinstance(field, HashField):
             ids = tf.strings.to_hash_bucket_fast(values, field.buckets) + FIRST_VALUE
-        else:
+        elif field.name in self._tables:
             ids = self._tables[field.name].lookup(values) + FIRST_VALUE
+        else:  # TensorFlow cannot load an empty vocabulary
+            ids = tf.fill(tf.shape(values), tf.constant(RARE, tf.int64))
         markers = tf.constant([marker.encode() for marker in field.missing])
         missing = tf.reduce_any(values[:, tf.newaxis] == markers, axis=1)
         return tf.where(missing, tf.constant(MISSING, tf.int64), ids)
@@ -71,14 +73,24 @@ def _bucket_ids(field: BucketField, numbers: tf.Tensor) -> tf.Tensor:
     return tf.where(missing, tf.constant(MISSING, tf.int64), ids)
 
 
-def _table(path: Path) -> tf.lookup.StaticHashTable:
-    return tf.lookup.StaticHashTable(
-        tf.lookup.TextFileInitializer(
+class _VocabularyFile(tf.lookup.TextFileInitializer):
+    """Fills a table from a vocabulary: the line's number for the line."""
+
+    def __init__(self, path: Path):
+        super().__init__(
             str(path),
             key_dtype=tf.string,
             key_index=tf.lookup.TextFileIndex.WHOLE_LINE,
             value_dtype=tf.int64,
             value_index=tf.lookup.TextFileIndex.LINE_NUMBER,
-        ),
-        default_value=RARE - FIRST_VALUE,
-    )
+        )
+
+    @property
+    def _shared_name(self) -> str:
+        # TensorFlow would share one table a path, and a vocabulary that was fitted anew at the
+        # same place would meet the old one. Without a name, each table gets one of its own.
+        return ""
+
+
+def _table(path: Path) -> tf.lookup.StaticHashTable:
+    return tf.lookup.StaticHashTable(_VocabularyFile(path), default_value=RARE - FIRST_VALUE)

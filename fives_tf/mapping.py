@@ -14,8 +14,8 @@ _REQUIRED: Any = object()
 class Mapping:
     """A typed view of one YAML mapping that remembers which keys were asked for.
 
-    YAML is loaded without any guess at types: `yes`, `01` and `1.0` stay the text that stands in the
-    file, so that a label value or a missing marker is compared with the log as written. Each
+    YAML is loaded without any guess at types: `yes`, `01` and `1.0` stay the text that stands in
+    the file, so that a label value or a missing marker is compared with the log as written. Each
     accessor converts what it needs, and `finish` refuses the keys that no accessor asked for.
 
     Example:

@@ -17,7 +17,7 @@ import pyarrow as pa
 
 from fives_tf.errors import UserError
 
-ASIDE = ".aside-"
+ASIDE = ".aside"  # last in a name, so that no pattern for finished files matches
 _CODECS = {".gz": "gzip", ".zst": "zstd"}
 
 
@@ -58,7 +58,7 @@ def open_read(path: str) -> BinaryIO:
 def create(path: str) -> Iterator[BinaryIO]:
     """A new file that takes its name when the block ends without an error."""
     directory, name = os.path.split(_local(path))
-    aside = os.path.join(directory, f"{ASIDE}{uuid.uuid4().hex}-{name}")
+    aside = os.path.join(directory, f"{name}.{uuid.uuid4().hex}{ASIDE}")
     try:
         os.makedirs(directory or ".", exist_ok=True)
         file = open(aside, "wb")
@@ -93,9 +93,7 @@ def remove(path: str) -> None:
 
 def remove_asides(directory: str) -> None:
     """Removes what killed programs left half-written below a directory."""
-    for path in glob.glob(
-        join(_local(directory), "**", f"{ASIDE}*"), recursive=True, include_hidden=True
-    ):
+    for path in glob.glob(join(_local(directory), "**", f"*{ASIDE}"), recursive=True):
         remove(path)
 
 

@@ -29,6 +29,7 @@ from pipelines import progress
 from pipelines.job import Job
 from pipelines.sources import Block, Piece, read_blocks
 
+WRITING_SHARE = 0.25  # what writing the shards takes of the time that encoding takes
 SPILL_SCHEMA = pa.schema(
     [("key", pa.uint64()), ("click", pa.bool_()), ("record", pa.large_binary())]
 )
@@ -70,6 +71,7 @@ def list_shards(shards: dict[str, int], gzip: bool) -> list[Shard]:
 
 def build(pipeline: beam.Pipeline, pieces: list[Piece], shards: list[Shard], job: Job) -> None:
     """Adds pass 2 to a pipeline; each finished shard leaves a JSON file with its counts."""
+    share = int(WRITING_SHARE * sum(piece.size for piece in pieces) / len(shards))
     spills = (
         pipeline
         | "CreatePieces" >> beam.Create(pieces)
@@ -81,7 +83,7 @@ def build(pipeline: beam.Pipeline, pieces: list[Piece], shards: list[Shard], job
         | "CreateShards" >> beam.Create(shards)
         | "SpreadShards" >> beam.Reshuffle()
         # The side input also makes the shards wait until every block is spilled.
-        | "WriteShards" >> beam.Map(_write_shard, beam.pvalue.AsList(spills), job)
+        | "WriteShards" >> beam.Map(_write_shard, beam.pvalue.AsList(spills), job, share)
     )
 
 
@@ -111,14 +113,14 @@ class EncodeBlocks(beam.DoFn):
         for block in read_blocks(piece, job.schema, job.block_bytes):
             name = f"{piece.index:05}-{block.index:05}.arrow"
             path = storage.join(job.work_directory, "spill", name)
+            spilled = 0
             if not storage.exists(path):
-                self._spill(block, path)
-            rows = len(block.rows.label)
-            self._rows.inc(rows)
-            progress.report(job.progress_path, rows, block.size)
+                spilled = self._spill(block, path)
+            self._rows.inc(spilled)
+            progress.report(job.progress_path, spilled, block.size)
             yield path
 
-    def _spill(self, block: Block, path: str) -> None:
+    def _spill(self, block: Block, path: str) -> int:
         rows = block.rows
         splits = self._job.splitter.assign(rows.number, rows.batch, block.piece.file.split)
         key = shuffle_key(rows.number, self._job.schema.split.seed)
@@ -139,12 +141,17 @@ class EncodeBlocks(beam.DoFn):
         with storage.create(path) as file, pa.ipc.new_file(file, SPILL_SCHEMA) as writer:
             for start, end in zip([0, *ends[:-1]], ends, strict=True):
                 writer.write_batch(whole.slice(start, end - start))
+        return whole.num_rows
 
 
-def _write_shard(shard: Shard, spills: list[str], job: Job) -> None:
+def _write_shard(shard: Shard, spills: list[str], job: Job, progress_size: int) -> None:
     """Gathers the rows of a shard, orders them by their keys, and writes them."""
-    if shard_counts(job, shard) is not None:
-        return
+    if shard_counts(job, shard) is None:
+        _gather_shard(shard, spills, job)
+    progress.report(job.progress_path, 0, progress_size)
+
+
+def _gather_shard(shard: Shard, spills: list[str], job: Job) -> None:
     batches = []
     for path in sorted(spills):
         with storage.open_read(path) as file:
@@ -166,7 +173,6 @@ def _write_shard(shard: Shard, spills: list[str], job: Job) -> None:
         "bytes": size,
     }
     storage.write(_counts_path(job, shard), json.dumps(counts).encode())
-    progress.report(job.progress_path, 0, 0)
 
 
 def _compressed(file: BinaryIO) -> gzip.GzipFile:

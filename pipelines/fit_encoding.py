@@ -38,7 +38,8 @@ from pipelines.sources import Block, Piece, read_blocks
 
 PARTS = 16
 COMPACT_ROWS = 200_000
-DISTINCT_PER_ID = 16
+DISTINCT_PER_ID = 16  # distinct values that are counted for each id that max_vocab allows
+LEAST_COUNTED = 1_000_000
 SHOWN_REJECTS = 5
 MERGED_AT_ONCE = 256
 
@@ -50,6 +51,7 @@ def build(pipeline: beam.Pipeline, pieces: list[Piece], job: Job, result_path: s
     JSON file at `result_path` with the totals and a document for each field.
     """
     columns = {column.name: column for column in job.schema.columns}
+    most = _most_distinct(job.schema.columns)
     summaries = (
         pipeline
         | "CreatePieces" >> beam.Create(pieces)
@@ -59,8 +61,8 @@ def build(pipeline: beam.Pipeline, pieces: list[Piece], job: Job, result_path: s
     )
     categorical = (
         summaries["values"]
-        | "CountValues" >> beam.CombinePerKey(CountValues(columns))
-        | "DropRareValues" >> beam.Map(_drop_rare, columns)
+        | "CountValues" >> beam.CombinePerKey(CountValues(most))
+        | "DropRareValues" >> beam.Map(_drop_rare, columns, most)
         | "GatherParts" >> beam.GroupByKey()
         | "WriteVocabulary" >> beam.Map(_fit_categorical, columns, job.directory)
     )
@@ -123,12 +125,14 @@ class SummarizeBlocks(beam.DoFn):
 
 
 class CountValues(beam.CombineFn):
-    """Adds up counts of values, a part of a column at a time, in memory that max_vocab bounds."""
+    """Adds up counts of values, a part of a column at a time.
 
-    def __init__(self, columns: dict[str, Column]):
-        """Takes the columns by name."""
-        bounds = [max(c.max_vocab or 0, 1_000_000) for c in columns.values()]
-        self._most = 2 * DISTINCT_PER_ID * max(bounds) // PARTS
+    Of more than `most` distinct values only one more is kept, so that memory is bounded and the
+    next step can tell.
+    """
+
+    def __init__(self, most: int):
+        self._most = most
 
     def create_accumulator(self) -> list[pa.RecordBatch]:
         """No counts."""
@@ -154,18 +158,17 @@ class CountValues(beam.CombineFn):
         """Adds up to one batch with each value once."""
         if not accumulator:
             return accumulator
-        merged = merge_counts(accumulator)
-        if merged.num_rows > self._most:
-            raise UserError(
-                f"a categorical column has more than {self._most * PARTS // 2:,} distinct values, "
-                "too many to count; give the columns with unbounded ids `hash_buckets` in the "
-                "schema's overrides."
-            )
-        return [merged]
+        return [merge_counts(accumulator).slice(0, self._most + 1)]
 
     def extract_output(self, accumulator: list[pa.RecordBatch]) -> pa.RecordBatch:
         """Each value once with its count."""
         return self.compact(accumulator)[0]
+
+
+def _most_distinct(columns: tuple[Column, ...]) -> int:
+    """How many distinct values a part may have; parts are not of quite the same size."""
+    ids = max((column.max_vocab or 0 for column in columns), default=0)
+    return 2 * DISTINCT_PER_ID * max(ids, LEAST_COUNTED) // PARTS
 
 
 def _counts_by_part(
@@ -187,11 +190,16 @@ def _counts_by_part(
 
 
 def _drop_rare(
-    counted: tuple[tuple[str, int], pa.RecordBatch], columns: dict[str, Column]
+    counted: tuple[tuple[str, int], pa.RecordBatch], columns: dict[str, Column], most: int
 ) -> tuple[str, dict[str, Any]]:
     """What a part adds to its column: the frequent values, and sums over the others."""
     (name, _), counts = counted
     column = columns[name]
+    if counts.num_rows > most:
+        raise UserError(
+            f"column `{name}` has more than about {most * PARTS // 2:,} distinct values, too many "
+            "to count; give it `hash_buckets` in the schema's overrides."
+        )
     present = counts.filter(pa.array(~is_missing_category(counts["value"], column.missing)))
     total, used = (int(batch["count"].to_numpy().sum()) for batch in (counts, present))
     return column.name, {

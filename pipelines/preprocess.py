@@ -97,7 +97,7 @@ def preprocess(
     fitted = _fit(plan.pieces, job, options)
     _check_rejected(fitted, directory, options.max_bad_fraction)
     shards = encode_log.list_shards(_shard_numbers(fitted["rows"], schema, options), options.gzip)
-    with _shown(job, "pass 2: encode", plan.pieces):
+    with _shown(job, "pass 2: encode", plan.pieces, 1 + encode_log.WRITING_SHARE):
         runner.run(options.beam, lambda p: encode_log.build(p, plan.pieces, shards, job))
     return _finish(files, fitted, shards, job, fingerprint)
 
@@ -156,8 +156,8 @@ def _is_complete(directory: str, fingerprint: dict[str, Any], options: Options) 
     changed = [key for key in fingerprint if fingerprint[key] != before.get(key)]
     if changed:
         raise UserError(
-            f"{directory}: cannot be resumed: the {' and the '.join(changed)} changed since the run "
-            "began. Give --overwrite to start again."
+            f"{directory}: cannot be resumed: the {' and the '.join(changed)} changed since the "
+            "run began. Give --overwrite to start again."
         )
     storage.remove_asides(directory)
     return False
@@ -301,7 +301,10 @@ def _fingerprint(
     }
 
 
-def _shown(job: Job, label: str, pieces: list[Piece]) -> contextlib.AbstractContextManager:
+def _shown(
+    job: Job, label: str, pieces: list[Piece], times: float = 1
+) -> contextlib.AbstractContextManager:
     if job.progress_path is None:
         return contextlib.nullcontext()
-    return progress.show(job.progress_path, label, sum(piece.size for piece in pieces))
+    total = int(times * sum(piece.size for piece in pieces))
+    return progress.show(job.progress_path, label, total)

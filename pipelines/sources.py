@@ -6,7 +6,8 @@ depends on all the quotes before it, so each range is scanned once on its own, a
 together into pieces with exact bounds, first row and first line.
 """
 
-from collections.abc import Iterable, Iterator
+import functools
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 
 import numpy as np
@@ -98,7 +99,12 @@ class Block:
     piece: Piece
     index: int
     size: int
-    rows: Rows
+    parse: Callable[[], Rows]
+
+    @functools.cached_property
+    def rows(self) -> Rows:
+        """The rows; a block that nobody asks is not parsed."""
+        return self.parse()
 
 
 def open_log(patterns: Iterable[str], schema: Schema) -> list[LogFile]:
@@ -182,8 +188,9 @@ def read_blocks(piece: Piece, schema: Schema, block_bytes: int) -> Iterator[Bloc
     with storage.open_read(piece.file.path) as file:
         file.seek(piece.start)
         data = _without_bom(file.read(piece.end - piece.start), piece)
-    rows = parse_text(data, piece.file.columns, schema, piece.first_row, piece.first_line)
-    yield Block(piece, 0, piece.size, rows)
+    columns = piece.file.columns
+    parse = functools.partial(parse_text, data, columns, schema, piece.first_row, piece.first_line)
+    yield Block(piece, 0, piece.size, parse)
 
 
 def _columns(path: str, form: Format) -> tuple[str, ...]:
@@ -286,8 +293,9 @@ def _read_parquet(piece: Piece, schema: Schema) -> Iterator[Block]:
             PARQUET_ROWS, row_groups=[piece.start], columns=used, use_threads=False
         )
         for index, batch in enumerate(batches):
-            rows = parse_batch(batch, schema, piece.first_row + done, piece.first_line + done)
-            yield Block(piece, index, piece.size * batch.num_rows // group_rows, rows)
+            first_row, first_line = piece.first_row + done, piece.first_line + done
+            parse = functools.partial(parse_batch, batch, schema, first_row, first_line)
+            yield Block(piece, index, piece.size * batch.num_rows // group_rows, parse)
             done += batch.num_rows
 
 
@@ -302,15 +310,10 @@ def _read_compressed(piece: Piece, schema: Schema, block_bytes: int) -> Iterator
             cut = _last_record_end(data, schema.format) if chunk else len(data)
             if cut:
                 whole = data[:cut]
-                rows = parse_text(
-                    _without_bom(whole, piece) if index == 0 else whole,
-                    piece.file.columns,
-                    schema,
-                    row,
-                    line,
-                )
+                text = whole if index else _without_bom(whole, piece)
+                parse = functools.partial(parse_text, text, piece.file.columns, schema, row, line)
                 position = stream.position()
-                yield Block(piece, index, position - taken, rows)
+                yield Block(piece, index, position - taken, parse)
                 scan = _scan(np.frombuffer(whole, np.uint8), schema.format)
                 row, line = row + scan.records[0], line + scan.lines
                 index, taken = index + 1, position

@@ -1,0 +1,97 @@
+"""`fives schema`: writes a first schema for a log, or checks one."""
+
+import argparse
+import shlex
+import sys
+from typing import TYPE_CHECKING
+
+from fives_tf.errors import UserError
+
+if TYPE_CHECKING:
+    from fives_tf.schema import Schema
+
+NAME = "schema"
+HELP = "write a first schema for a log of your own, or check one"
+
+
+def add_flags(parser: argparse.ArgumentParser) -> None:
+    """Adds the actions `infer` and `check` and their flags."""
+    actions = parser.add_subparsers(title="actions", dest="action", metavar="ACTION", required=True)
+    text = "guess a schema from the first rows of a log, with comments that explain each choice"
+    infer = actions.add_parser("infer", help=text, description=f"{text.capitalize()}.")
+    infer.add_argument("log", nargs="+", metavar="LOG", help="files or quoted patterns")
+    infer.add_argument("--label", metavar="COLUMN", help="the label column (default: guessed)")
+    infer.add_argument("--out", metavar="FILE", help="the schema file (default: print it)")
+    infer.add_argument("--overwrite", action="store_true", help="replace the file in --out")
+    infer.add_argument(
+        "--sample_rows",
+        type=int,
+        default=100_000,
+        metavar="N",
+        help="how many rows of the first file to look at (default: %(default)s)",
+    )
+    text = "check a schema, also against the columns of a log, and show the fields it makes"
+    check = actions.add_parser("check", help=text, description=f"{text.capitalize()}.")
+    check.add_argument("schema", metavar="SCHEMA", help="the schema file")
+    check.add_argument("log", nargs="*", metavar="LOG", help="files or quoted patterns")
+
+
+def run(args: argparse.Namespace) -> None:
+    """Runs the action."""
+    if args.action == "infer":
+        _infer(args)
+    else:
+        _check(args)
+
+
+def _infer(args: argparse.Namespace) -> None:
+    # Imported late: `fives --help` must not wait for pyarrow.
+    from fives_tf import storage
+    from fives_tf.infer import infer_schema
+
+    if args.out and storage.exists(args.out) and not args.overwrite:
+        raise UserError(
+            f"{args.out}: exists already; choose another file with --out, or give --overwrite to "
+            "replace it."
+        )
+    text = infer_schema(args.log, args.label, args.sample_rows)
+    if not args.out:
+        print(text, end="")
+        # On the other stream, so that `fives schema infer LOG > schema.yaml` stays a schema.
+        print("read it through, correct it, and keep it in a file (--out)", file=sys.stderr)
+        return
+    storage.write(args.out, text.encode())
+    log = " ".join(map(shlex.quote, args.log[:3])) + (" ..." if args.log[3:] else "")
+    print(f"wrote {args.out}; read it through and correct it, then run")
+    print(f"  fives schema check {shlex.quote(args.out)} {log}")
+    print(f"  fives preprocess {log} --schema {shlex.quote(args.out)} --out dataset")
+
+
+def _check(args: argparse.Namespace) -> None:
+    from fives_tf.schema import Schema
+    from fives_tf.tables import print_table
+
+    schema = Schema.load(args.schema)
+    files = []
+    if args.log:
+        from pipelines.sources import open_log
+
+        files = open_log(args.log, schema)
+    print_table(("column", "kind", "fields"), _rows(schema))
+    print(f"{len(schema.columns):,} columns make {len(schema.field_names()):,} fields")
+    if files:
+        print(f"the columns of {len(files):,} file{'s' if len(files) > 1 else ''} fit the schema")
+
+
+def _rows(schema: "Schema") -> list[tuple[str, str, str]]:
+    """What becomes of each column that the schema names: its first use, if it has several."""
+    label, split = schema.label, schema.split
+    values = f"{' '.join(label.positive)} against {' '.join(label.negative)}"
+    rows = [(label.column, "label", values)]
+    for column in schema.columns:
+        kind = "numeric" if column.numeric else "categorical"
+        rows.append((column.name, kind, ", ".join(column.field_names())))
+    rows += [(name, "split", "") for name in split.columns()]
+    rows += [(name, "drop", "") for name in schema.drop]
+    kinds = {row[0]: row for row in reversed(rows)}
+    return [row for row in rows if kinds[row[0]] is row]

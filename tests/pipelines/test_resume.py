@@ -1,0 +1,83 @@
+"""Kills the real command with SIGKILL and resumes it."""
+
+import json
+import signal
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from fives_tf.synth import SynthConfig, generate
+
+SHARDS = 40
+
+
+@pytest.fixture(scope="module")
+def log(tmp_path_factory) -> Path:
+    directory = tmp_path_factory.mktemp("log")
+    generate(SynthConfig(rows=60_000, fields=30, numeric=8, seed=5), directory)
+    return directory
+
+
+@pytest.fixture(scope="module")
+def command(log):
+    """The command line for a dataset directory; small pieces, so that there is time to kill it."""
+
+    def build(out: Path, *more: str) -> list[str]:
+        base = [sys.executable, "-m", "fives_tf.cli", "preprocess", str(log / "log.csv")]
+        flags = ["--schema", str(log / "schema.yaml"), "--out", str(out)]
+        return [*base, *flags, "--piece_bytes=150000", f"--shards={SHARDS}", "--workers=1", *more]
+
+    return build
+
+
+@pytest.fixture(scope="module")
+def uninterrupted(command, files_of, tmp_path_factory) -> dict[str, bytes]:
+    out = tmp_path_factory.mktemp("whole") / "dataset"
+    subprocess.run(command(out), check=True, capture_output=True, timeout=300)
+    return files_of(out)
+
+
+def count(directory: Path, pattern: str) -> int:
+    return len(list(directory.glob(pattern)))
+
+
+MOMENTS = {
+    "in pass 1": lambda out: (out / "work/plan.json").exists(),
+    "while rows are encoded": lambda out: count(out, "work/spill/*.arrow") >= 3,
+    "while shards are written": lambda out: count(out, "work/shards/*.json") >= 3,
+}
+
+
+@pytest.mark.parametrize("moment", MOMENTS)
+def test_a_killed_run_is_resumed_to_the_same_dataset(
+    moment, command, uninterrupted, files_of, fives, tmp_path
+):
+    out = tmp_path / "dataset"
+    process = subprocess.Popen(command(out), stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+    while not MOMENTS[moment](out):
+        assert process.poll() is None, "the run ended before it could be killed"
+    process.send_signal(signal.SIGKILL)
+    process.wait()
+
+    assert not (out / "dataset.json").exists()
+    fitted = (out / "work/fit.json").exists()
+    assert fitted == (moment != "in pass 1")
+    kept = {
+        path: path.stat().st_ino
+        for record in (out / "work/shards").glob("*.json")
+        for path in [out / json.loads(record.read_text())["file"]]
+    }
+    assert len(kept) < SHARDS
+    refused = fives("describe", out)
+    assert refused.returncode == 2
+    assert "unfinished" in refused.stderr
+    assert "--resume" in refused.stderr
+
+    resumed = subprocess.run(
+        command(out, "--resume"), check=True, capture_output=True, text=True, timeout=300
+    )
+    assert files_of(out) == uninterrupted
+    assert ("pass 1" in resumed.stderr) == (not fitted)
+    assert {path: path.stat().st_ino for path in kept} == kept, "finished shards are kept"
