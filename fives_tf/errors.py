@@ -12,6 +12,6 @@ class UserError(Exception):
 
 
 def nearest(word: str, known: Iterable[str]) -> str:
-    """A hint such as "; did you mean `min_count`?", or nothing if no known word is close."""
+    """The end of a sentence: "; did you mean `min_count`?", or "." if no known word is close."""
     close = difflib.get_close_matches(word, list(known), n=1)
-    return f"; did you mean `{close[0]}`?" if close else ""
+    return f"; did you mean `{close[0]}`?" if close else "."

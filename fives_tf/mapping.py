@@ -68,8 +68,10 @@ class Mapping:
         if not isinstance(value, str):
             raise self.error(key, "expected a single value", value)
         if choices is not None and value not in choices:
-            hint = nearest(value, choices)
-            raise self.error(key, f"expected one of {', '.join(choices)}{hint}", value)
+            raise UserError(
+                f"{self.place}: `{key}`: expected one of {', '.join(choices)}"
+                f"{nearest(value, choices)} Received: {value!r}."
+            )
         return value
 
     def flag(self, key: str, default: Any = _REQUIRED) -> Any:

@@ -176,10 +176,7 @@ def to_category(values: pa.Array, name: str) -> pa.DictionaryArray:
         try:
             values = pc.cast(pc.cast(values, pa.string()), pa.binary())
         except (pa.ArrowNotImplementedError, pa.ArrowInvalid):
-            raise UserError(
-                f"column `{name}` has the type {values.type}, which cannot be a category; "
-                "drop it or turn it into text."
-            ) from None
+            raise _wrong_type(name, values, "categorical") from None
     return values.fill_null(b"").dictionary_encode()
 
 
@@ -190,7 +187,10 @@ def _to_numbers(values: pa.Array, column: Column) -> tuple[pa.Array, dict[int, s
     if pa.types.is_boolean(values.type):
         values = pc.cast(values, pa.int8())
     if not _is_text(values.type):
-        return pc.cast(values, pa.float64(), safe=False), {}
+        try:
+            return pc.cast(values, pa.float64(), safe=False), {}
+        except pa.ArrowNotImplementedError:
+            raise _wrong_type(column.name, values, "numeric") from None
     values = pc.cast(values, pa.binary())
     # A marker that is a number, such as -1, is left to the encoding, which must know it anyway.
     markers = [marker.encode() for marker in column.missing if parse_number(marker) is None]
@@ -225,6 +225,12 @@ def _to_label(values: pa.Array, label: Label) -> tuple[np.ndarray, dict[int, str
         value = coded[int(row)].as_py()
         unknown[int(row)] = "" if value is None else value.decode("utf-8", "replace")
     return result, unknown
+
+
+def _wrong_type(name: str, values: pa.Array, use: str) -> UserError:
+    return UserError(
+        f"column `{name}` has the type {values.type}, which cannot be {use}; drop it or convert it."
+    )
 
 
 def _is_text(kind: pa.DataType) -> bool:

@@ -133,7 +133,7 @@ class SynthConfig:
                 if name not in known:
                     raise UserError(
                         f"`plant`: expected an order such as 2, or fields such as C1 x C2; there "
-                        f"is no field `{name}`{nearest(name, known) or '.'} Received: {entry}."
+                        f"is no field `{name}`{nearest(name, known)} Received: {entry}."
                     )
             if len(set(names)) < len(names):
                 raise UserError(f"`plant`: a cross names a field twice. Received: {entry}.")

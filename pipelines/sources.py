@@ -28,18 +28,30 @@ _NEWLINE = 10
 
 @dataclass(frozen=True)
 class LogFile:
-    """An input file, its columns in order, and the split it belongs to."""
+    """An input file.
+
+    Attributes:
+        path: Where it is.
+        size: Its size in bytes.
+        modified: When it was written, in nanoseconds.
+        split: The split it belongs to.
+        columns: Its columns in order.
+        start: The byte, decompressed, at which its rows begin.
+        lines: The number of lines before its rows.
+    """
 
     path: str
     size: int
     modified: int
-    columns: tuple[str, ...]
     split: str
+    columns: tuple[str, ...]
+    start: int = 0
+    lines: int = 0
 
 
 @dataclass(frozen=True)
 class Range:
-    """A byte range of a text file that is scanned on its own; a compressed file is one range."""
+    """A byte range of a text file that is scanned on its own; all of it if it is compressed."""
 
     file: int
     start: int
@@ -111,11 +123,10 @@ def open_log(patterns: Iterable[str], schema: Schema) -> list[LogFile]:
     """Finds the files of a log and checks that their columns are those of the schema."""
     files = []
     for info in storage.find(patterns):
-        columns = _columns(info.path, schema.format)
-        schema.check_columns(columns, info.path)
-        files.append(
-            LogFile(info.path, info.size, info.modified, columns, file_split(schema, info.path))
-        )
+        split = file_split(schema, info.path)
+        file = LogFile(info.path, info.size, info.modified, split, *_head(info.path, schema.format))
+        schema.check_columns(file.columns, info.path)
+        files.append(file)
     return files
 
 
@@ -125,9 +136,11 @@ def text_ranges(files: list[LogFile], form: Format, piece_bytes: int) -> list[Ra
     for number, file in enumerate(files):
         if form.kind == "parquet":
             continue
-        step = max(file.size, 1) if storage.codec(file.path) else piece_bytes
-        for start in range(0, max(file.size, 1), step):
-            ranges.append(Range(number, start, min(start + step, file.size)))
+        if storage.codec(file.path):  # its decompressed end is not known yet
+            ranges.append(Range(number, file.start, file.start + 1))
+            continue
+        for start in range(file.start, file.size, piece_bytes):
+            ranges.append(Range(number, start, min(start + piece_bytes, file.size)))
     return ranges
 
 
@@ -141,6 +154,7 @@ def scan_range(part: Range, files: list[LogFile], form: Format, block_bytes: int
     size = records = lines = quotes = first_lines = 0
     first, open_end = None, False
     with storage.Decompressed(path) as stream:
+        stream.read(part.start)
         while data := stream.read(block_bytes):
             scan = _scan(np.frombuffer(data, np.uint8), form)
             inside = quotes % 2
@@ -150,7 +164,7 @@ def scan_range(part: Range, files: list[LogFile], form: Format, block_bytes: int
             records += scan.records[inside]
             size, open_end = size + scan.size, scan.open_end
             lines, quotes = lines + scan.lines, quotes + scan.quotes
-    # A file begins outside quotes, so nobody asks for the other case.
+    # The rows of a file begin outside quotes, so nobody asks for the other case.
     return Scan(size, quotes, lines, (records, 0), (first, None), (first_lines, 0), open_end)
 
 
@@ -165,12 +179,12 @@ def plan_pieces(
             row = _plan_parquet(file, pieces, row)
             continue
         parts = sorted((r for r in scans if r.file == number), key=lambda part: part.start)
-        bounds, records = _record_bounds(parts, scans, form)
+        bounds, records = _record_bounds(file, parts, scans)
         for part, (start, before, lines), (end, *_) in zip(
             parts, bounds[:-1], bounds[1:], strict=True
         ):
             if start < end:
-                size = part.end - part.start
+                size = file.size if storage.codec(file.path) else part.end - part.start
                 piece = Piece(len(pieces), file, start, end, row + before, lines + 1, size)
                 pieces.append(piece)
         row += records
@@ -187,44 +201,77 @@ def read_blocks(piece: Piece, schema: Schema, block_bytes: int) -> Iterator[Bloc
         return
     with storage.open_read(piece.file.path) as file:
         file.seek(piece.start)
-        data = _without_bom(file.read(piece.end - piece.start), piece)
+        data = file.read(piece.end - piece.start)
     columns = piece.file.columns
     parse = functools.partial(parse_text, data, columns, schema, piece.first_row, piece.first_line)
     yield Block(piece, 0, piece.size, parse)
 
 
-def _columns(path: str, form: Format) -> tuple[str, ...]:
+def _head(path: str, form: Format) -> tuple[tuple[str, ...], int, int]:
+    """The columns of a file, the byte at which its rows begin, and the lines before."""
     if form.kind == "parquet":
         try:
             with storage.open_read(path) as file:
-                return tuple(pq.read_schema(file).names)
+                return tuple(pq.read_schema(file).names), 0, 0
         except pa.ArrowInvalid as error:
             raise UserError(f"{path}: is not a Parquet file ({error}).") from None
+    data, start, lines = _Peek(path), 0, 0
+    if data[:3] == _BOM:
+        start = len(_BOM)
     if not form.header:
-        return form.columns
-    header = _first_record(path, form)
+        return form.columns, start, 0
+    while True:  # passes over empty lines and comments before the header
+        end = data.record_end(start, form)
+        record = data[start:end]
+        start, lines = end, lines + record.count(b"\n")
+        if not record:
+            raise UserError(f"{path}: is empty, expected a header line with column names.")
+        if record.strip() and not (form.comment and record.startswith(form.comment.encode())):
+            return _column_names(record, form, path), start, lines
+
+
+def _column_names(header: bytes, form: Format, path: str) -> tuple[str, ...]:
     try:
-        table = pa_csv.read_csv(
+        names = pa_csv.read_csv(
             pa.BufferReader(header),
             parse_options=pa_csv.ParseOptions(
-                delimiter=form.delimiter, quote_char=form.quote or False
+                delimiter=form.delimiter,
+                quote_char=form.quote or False,
+                newlines_in_values=form.quote is not None,
             ),
-        )
-    except pa.ArrowInvalid:
-        raise UserError(f"{path}: is empty, expected a header line with column names.") from None
-    return tuple(name.strip() if form.trim else name for name in table.column_names)
+        ).column_names
+    except (UnicodeDecodeError, pa.ArrowInvalid):
+        raise UserError(f"{path}: the header is not UTF-8 text; save the file as UTF-8.") from None
+    return tuple(name.strip() if form.trim else name for name in names)
 
 
-def _first_record(path: str, form: Format) -> bytes:
-    data = b""
-    with storage.Decompressed(path) if storage.codec(path) else storage.open_read(path) as stream:
-        while chunk := stream.read(1 << 16):
-            data += chunk
-            end = _scan(np.frombuffer(data, np.uint8), form).first[0]
-            if end is not None:
-                data = data[:end]
-                break
-    return data.removeprefix(_BOM)
+class _Peek:
+    """The beginning of a file, read as far as it is asked for."""
+
+    def __init__(self, path: str):
+        self._path = path
+        self._data = b""
+        self._ended = False
+
+    def __getitem__(self, part: slice) -> bytes:
+        self._grow(part.stop)
+        return self._data[part]
+
+    def record_end(self, start: int, form: Format) -> int:
+        """Where the record that begins at `start` ends; the end of the file if it is the last."""
+        while True:
+            end = _scan(np.frombuffer(self._data[start:], np.uint8), form).first[0]
+            if end is not None or self._ended:
+                return start + end if end is not None else len(self._data)
+            self._grow(2 * len(self._data) + 4096)
+
+    def _grow(self, size: int) -> None:
+        if size <= len(self._data) or self._ended:
+            return
+        path = self._path
+        with storage.Decompressed(path) if storage.codec(path) else storage.open_read(path) as file:
+            self._data = file.read(size)
+        self._ended = len(self._data) < size
 
 
 def _scan(data: np.ndarray, form: Format) -> Scan:
@@ -243,29 +290,26 @@ def _scan(data: np.ndarray, form: Format) -> Scan:
 
 
 def _record_bounds(
-    parts: list[Range], scans: dict[Range, Scan], form: Format
+    file: LogFile, parts: list[Range], scans: dict[Range, Scan]
 ) -> tuple[list[tuple[int, int, int]], int]:
     """For each range, and for the end: first byte, rows before it, lines before it; all rows."""
-    header = 1 if form.header else 0
     bounds: list[tuple[int, int, int] | None] = []
-    records = lines = quotes = 0
+    records, lines, quotes, end, open_end = 0, file.lines, 0, file.start, False
     for part in parts:
         scan = scans[part]
         inside = quotes % 2
         first = scan.first[inside]
-        if part.start == 0 and not header:
-            bounds.append((0, 0, 0))
+        if part.start == file.start:
+            bounds.append((part.start, 0, lines))
         elif first is None:
             bounds.append(None)  # a record that began earlier fills the whole range
         else:
-            bounds.append(
-                (part.start + first, records + 1 - header, lines + scan.first_lines[inside])
-            )
+            bounds.append((part.start + first, records + 1, lines + scan.first_lines[inside]))
         records += scan.records[inside]
         lines, quotes = lines + scan.lines, quotes + scan.quotes
-    last = scans[parts[-1]]
-    total = max(records + (1 if last.open_end else 0) - header, 0)
-    bounds.append((parts[-1].start + last.size, total, lines))
+        end, open_end = part.start + scan.size, scan.open_end
+    total = records + open_end
+    bounds.append((end, total, lines))
     for index in reversed(range(len(parts))):
         bounds[index] = bounds[index] or bounds[index + 1]
     return bounds, total
@@ -302,7 +346,7 @@ def _read_parquet(piece: Piece, schema: Schema) -> Iterator[Block]:
 def _read_compressed(piece: Piece, schema: Schema, block_bytes: int) -> Iterator[Block]:
     row, line, index, rest = piece.first_row, piece.first_line, 0, b""
     with storage.Decompressed(piece.file.path) as stream:
-        stream.read(piece.start)  # the header
+        stream.read(piece.start)
         taken = 0
         while True:
             chunk = stream.read(block_bytes)
@@ -310,8 +354,7 @@ def _read_compressed(piece: Piece, schema: Schema, block_bytes: int) -> Iterator
             cut = _last_record_end(data, schema.format) if chunk else len(data)
             if cut:
                 whole = data[:cut]
-                text = whole if index else _without_bom(whole, piece)
-                parse = functools.partial(parse_text, text, piece.file.columns, schema, row, line)
+                parse = functools.partial(parse_text, whole, piece.file.columns, schema, row, line)
                 position = stream.position()
                 yield Block(piece, index, position - taken, parse)
                 scan = _scan(np.frombuffer(whole, np.uint8), schema.format)
@@ -332,7 +375,3 @@ def _marks(data: np.ndarray, form: Format) -> tuple[np.ndarray, np.ndarray]:
     """Where the line breaks and the quotes are."""
     quotes = np.flatnonzero(data == ord(form.quote)) if form.quote else np.empty(0, np.int64)
     return np.flatnonzero(data == _NEWLINE), quotes
-
-
-def _without_bom(data: bytes, piece: Piece) -> bytes:
-    return data.removeprefix(_BOM) if piece.start == 0 else data

@@ -62,8 +62,8 @@ def table(write):
     def write_table(name="log.csv", **columns):
         rows = len(next(iter(columns.values())))
         columns = {"click": [int(row % 4 == 0) for row in range(rows)], **columns}
-        lines = [",".join(columns), *(",".join(map(str, r)) for r in zip(*columns.values()))]  # noqa: B905
-        return write("\n".join(lines) + "\n", name)
+        lines = [columns, *zip(*columns.values(), strict=True)]
+        return write("".join(",".join(map(str, line)) + "\n" for line in lines), name)
 
     return write_table
 
@@ -399,6 +399,7 @@ def test_a_given_label_is_taken(write):
     ("label", "message"),
     [
         ("clik", "did you mean `click`"),
+        ("zzz", r"has no column `zzz`\. Its columns: click, many, one\."),
         ("many", r"12 in the first 24 rows: ('v\d+', ){10}\.\.\. *"),
         ("one", r"has 1 in the first 24 rows: 'k'.*--sample_rows"),
     ],

@@ -2,7 +2,7 @@ from pathlib import Path
 
 import pytest
 import yaml
-from hypothesis import assume, example, given, settings
+from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
 from fives_tf.errors import UserError, nearest
@@ -10,13 +10,13 @@ from fives_tf.mapping import Mapping
 from fives_tf.schema import Column, Discretize, Format, Label, Schema, Split
 
 EXAMPLES = sorted(Path(__file__).parents[2].glob("examples/schemas/*.yaml"))
-ODD_NAMES = (
-    ["", " ", "a b", " a", "a ", "'", '"', "a: b", "a:", ":a", "#", "a #b", "-", "- a", "?", "~"]
-    + ["yes", "no", "null", "true", "1", "01", "1.0", "1e3", ".5", "0x1f", "1_000", "2014-10-21"]
-    + ["[a]", "{a}", "&a", "*a", "!a", "|", ">", "%a", "@a", "`a`", "<<", "=", "\\t", "\t", "a\nb"]
-    + ["\n", "a\r\nb", "\N{NEXT LINE}", "\N{LINE SEPARATOR}", "\N{BYTE ORDER MARK}", "\x00"]
-    + ["\x7f", "größe", "年龄", "\N{GRINNING FACE}", "a" * 150, "a b " * 60, "'\"" * 60]
-)
+ODD_NAMES = [
+    *("", " ", "a b", " a", "a ", "'", '"', "a: b", "a:", ":a", "#", "a #b", "-", "- a", "?", "~"),
+    *("yes", "no", "null", "true", "1", "01", "1.0", "1e3", ".5", "0x1f", "1_000", "2014-10-21"),
+    *("[a]", "{a}", "&a", "*a", "!a", "|", ">", "%a", "@a", "`a`", "<<", "=", "\\t", "\t", "a\nb"),
+    *("\n", "a\r\nb", "\N{LINE SEPARATOR}", "\N{BYTE ORDER MARK}", "\x00", "\x7f", "größe"),
+    *("年龄", "\N{GRINNING FACE}", "a" * 150, "a b " * 60, "'\"" * 60),
+]
 
 
 def document(**changes):
@@ -231,7 +231,9 @@ def test_scalars_stay_text_as_written():
 
 
 def texts(smallest=0, **options):
-    text = st.sampled_from(ODD_NAMES) | st.text(
+    signs = st.characters(exclude_categories=["Cs"], exclude_characters="\N{NEXT LINE}")
+    text = st.sampled_from(ODD_NAMES) | st.text(signs, max_size=9)
+    #
         st.characters(exclude_categories=["Cs"]), max_size=9
     )
     return st.lists(text, min_size=smallest, max_size=4, unique=True, **options).map(tuple)
@@ -330,13 +332,10 @@ def test_a_schema_written_as_yaml_is_read_back_equal(schema):
     assert Schema.parse(schema.to_yaml()) == schema
 
 
-@given(st.sampled_from(ODD_NAMES))
-@settings(deadline=None)
-@example("a\N{NEXT LINE}b")
+@pytest.mark.parametrize("name", [*ODD_NAMES, "\N{NEXT LINE}", "a\N{NEXT LINE}b"])
 def test_every_name_survives_the_round_trip(name):
-    schema = Schema(
-        Format(), Label(name + "y"), (Column(name, True, discretize=Discretize()),), (), Split()
-    )
+    column = Column(name, numeric=True, discretize=Discretize())
+    schema = Schema(Format(), Label(f"{name}y", (name,)), (column,), (), Split())
     assert Schema.parse(schema.to_yaml()) == schema
 
 

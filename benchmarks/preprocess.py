@@ -1,0 +1,108 @@
+"""Preprocessing against its limit: rows a second and peak memory, beside the bare CSV parser.
+
+    python benchmarks/preprocess.py --rows 1000000 --out benchmarks/results/preprocess.json
+
+Generates a Criteo-like log (13 numeric and 26 categorical fields), then, each in a process of its
+own and in turns, runs `fives preprocess` and pyarrow's CSV parser on all cores, and writes the best
+and the median of the turns. The parser does nothing but turn the text into columns, so no program
+that reads the log twice can be faster than half of it.
+"""
+
+import argparse
+import json
+import os
+import platform
+import shutil
+import statistics
+import subprocess
+import sys
+import tempfile
+from importlib.metadata import version
+from pathlib import Path
+
+PARSE = "import sys, pyarrow.csv as csv; print(csv.read_csv(sys.argv[1]).num_rows)"
+PACKAGES = ("fives-tf", "apache-beam", "pyarrow", "numpy", "datasketches")
+
+
+def main() -> None:
+    """Runs the benchmark."""
+    parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
+    parser.add_argument("--rows", type=int, default=1_000_000)
+    parser.add_argument("--max_values", type=int, default=400_000, help="largest vocabulary")
+    parser.add_argument("--min_count", type=int, default=2, help="least count of a value's own id")
+    parser.add_argument("--turns", type=int, default=3)
+    parser.add_argument("--seed", type=int, default=0)
+    parser.add_argument("--out", type=Path, help="JSON file for the result")
+    parser.add_argument("flags", nargs="*", help="further flags for `fives preprocess`, after --")
+    args = parser.parse_args()
+    with tempfile.TemporaryDirectory() as temporary:
+        result = measure(args, Path(temporary))
+    text = json.dumps(result, indent=1)
+    print(text)
+    if args.out:
+        args.out.write_text(text + "\n")
+
+
+def measure(args: argparse.Namespace, directory: Path) -> dict:
+    """Generates the log and times both programs in turns."""
+    fives = [sys.executable, "-m", "fives_tf.cli"]
+    config = {
+        "rows": args.rows,
+        "fields": 39,
+        "numeric": 13,
+        "max_values": args.max_values,
+        "seed": args.seed,
+    }
+    log, schema = directory / "log.csv", directory / "schema.yaml"
+    flags = [f"--{key}={value}" for key, value in config.items()]
+    subprocess.run([*fives, "synth", *flags, f"--out={directory}"], check=True)
+    text = schema.read_text()
+    assert text.count("min_count: 5") == 1
+    schema.write_text(text.replace("min_count: 5", f"min_count: {args.min_count}"))
+    out = directory / "dataset"
+    preprocess = [*fives, "preprocess", str(log), f"--schema={schema}", f"--out={out}"]
+    turns = {"preprocess": [], "parse": []}
+    for _ in range(args.turns):
+        shutil.rmtree(out, ignore_errors=True)
+        turns["parse"].append(timed([sys.executable, "-c", PARSE, str(log)]))
+        turns["preprocess"].append(timed([*preprocess, *args.flags]))
+    dataset = json.loads((out / "encoding.json").read_text())
+    seconds = {name: [turn["seconds"] for turn in part] for name, part in turns.items()}
+    rate = {name: args.rows / statistics.median(part) for name, part in seconds.items()}
+    return {
+        "log": {**config, "bytes": log.stat().st_size, "min_count": args.min_count},
+        "flags": args.flags,
+        "vocabulary": dataset["size"],
+        "seconds": seconds,
+        "rows_per_second": {
+            "preprocess": round(rate["preprocess"]),
+            "bare pyarrow CSV parser": round(rate["parse"]),
+        },
+        "ratio_to_the_parser": round(rate["preprocess"] / rate["parse"], 3),
+        "peak_mebibytes": {
+            "preprocess": max(turn["mebibytes"] for turn in turns["preprocess"]),
+            "bare pyarrow CSV parser": max(turn["mebibytes"] for turn in turns["parse"]),
+        },
+        "machine": {"cores": os.cpu_count(), "python": platform.python_version()},
+        "versions": {package: version(package) for package in PACKAGES},
+    }
+
+
+def timed(command: list[str]) -> dict[str, float]:
+    """Runs a command; its seconds from start to end and its peak memory with all its children."""
+    program = (
+        "import json, resource, subprocess, sys, time\n"
+        "start = time.perf_counter()\n"
+        "subprocess.run(sys.argv[1:], check=True, stdout=sys.stderr)\n"
+        "seconds = time.perf_counter() - start\n"
+        "peak = resource.getrusage(resource.RUSAGE_CHILDREN).ru_maxrss / 1024\n"
+        "print(json.dumps({'seconds': round(seconds, 3), 'mebibytes': round(peak)}))\n"
+    )
+    run = subprocess.run(
+        [sys.executable, "-c", program, *command], check=True, stdout=subprocess.PIPE
+    )
+    return json.loads(run.stdout)
+
+
+if __name__ == "__main__":
+    main()
