@@ -10,6 +10,7 @@ import sys
 import threading
 import time
 from collections.abc import Iterator
+from typing import TextIO
 
 from rich.console import Console
 from rich.progress import BarColumn, Progress, TextColumn, TimeRemainingColumn
@@ -41,16 +42,27 @@ def show(path: str, label: str, total: int, unit: str = "rows") -> Iterator[None
     """
     with contextlib.suppress(FileNotFoundError):
         os.unlink(path)
-    view = _Bar(label, total, unit) if sys.stderr.isatty() else _Lines(label, total, unit)
-    done = threading.Event()
-    watcher = threading.Thread(target=_watch, args=(path, view, done), daemon=True)
-    watcher.start()
-    try:
-        yield
-    finally:
-        done.set()
-        watcher.join()
-        view.close(*_totals(path))
+    with _own_stderr() as stream:
+        view = (_Bar if stream.isatty() else _Lines)(label, total, unit, stream)
+        done = threading.Event()
+        watcher = threading.Thread(target=_watch, args=(path, view, done), daemon=True)
+        watcher.start()
+        try:
+            yield
+        finally:
+            done.set()
+            watcher.join()
+            view.close(*_totals(path))
+
+
+@contextlib.contextmanager
+def _own_stderr() -> Iterator[TextIO]:
+    """Standard error, which stays the user's while the runner turns that of the workers away."""
+    if sys.stderr is not sys.__stderr__:
+        yield sys.stderr
+        return
+    with open(os.dup(2), "w", encoding=sys.stderr.encoding) as stream:
+        yield stream
 
 
 def _totals(path: str) -> tuple[int, int]:
@@ -68,13 +80,13 @@ def _watch(path: str, view: "_Bar | _Lines", done: threading.Event) -> None:
 
 
 class _Bar:
-    def __init__(self, label: str, total: int, unit: str):
+    def __init__(self, label: str, total: int, unit: str, stream: TextIO):
         self._progress = Progress(
             TextColumn("{task.description}"),
             BarColumn(),
             TextColumn("{task.percentage:>3.0f}%  {task.fields[count]}"),
             TimeRemainingColumn(),
-            console=Console(stderr=True),
+            console=Console(file=stream),
         )
         self._unit = unit
         self._task = self._progress.add_task(label, total=max(total, 1), count="")
@@ -91,7 +103,8 @@ class _Bar:
 
 
 class _Lines:
-    def __init__(self, label: str, total: int, unit: str):
+    def __init__(self, label: str, total: int, unit: str, stream: TextIO):
+        self._stream = stream
         self._label, self._total, self._unit = label, max(total, 1), unit
         self._start = self._shown = time.monotonic()
 
@@ -108,7 +121,7 @@ class _Lines:
         self._shown = time.monotonic()
         share = min(size / self._total, 1)
         count = _count(rows, self._start, self._unit)
-        print(f"{self._label}: {share:.0%}, {count}{rest}", file=sys.stderr, flush=True)
+        print(f"{self._label}: {share:.0%}, {count}{rest}", file=self._stream, flush=True)
 
 
 def _count(rows: int, start: float, unit: str) -> str:

@@ -1,9 +1,11 @@
 """Runs a pipeline on the runner that the user named, by default in this process."""
 
-import logging
+import contextlib
 import os
 import re
-from collections.abc import Callable
+import sys
+import tempfile
+from collections.abc import Callable, Iterator
 
 import apache_beam as beam
 from apache_beam.options.pipeline_options import PipelineOptions, StandardOptions
@@ -53,17 +55,40 @@ def run(options: PipelineOptions, build: Callable[[beam.Pipeline], None]) -> Non
     A `UserError` raised on a worker comes back as text within Beam's own error; here it becomes a
     `UserError` again.
     """
-    logging.getLogger("apache_beam").setLevel(logging.ERROR)
+    quiet = _quiet_stderr() if is_local(options) else contextlib.nullcontext()
     try:
-        with beam.Pipeline(options=options) as pipeline:
+        with quiet, beam.Pipeline(options=options) as pipeline:
             build(pipeline)
-    except UserError:
-        raise
     except Exception as error:
-        message = re.search(r"UserError: (.+?)(?: \[while running|\n|$)", str(error))
+        text = f"UserError: {error}" if isinstance(error, UserError) else str(error)
+        message = re.search(r"UserError: (.+?)(?: \[while running|\n|$)", text)
         if message is None:
             raise
         raise UserError(message.group(1)) from None
+
+
+@contextlib.contextmanager
+def _quiet_stderr() -> Iterator[None]:
+    """Keeps what Beam's workers print from the user, unless the run fails and it was no mistake.
+
+    Workers print a traceback for every error and, as processes, every step of their start. They
+    write to the file descriptor, so that is where it must be caught.
+    """
+    with tempfile.TemporaryFile() as caught:
+        sys.stderr.flush()
+        kept = os.dup(2)
+        os.dup2(caught.fileno(), 2)
+        try:
+            yield
+        except Exception as error:
+            if "UserError" not in f"{error!r}":
+                caught.seek(0)
+                os.write(kept, caught.read())
+            raise
+        finally:
+            sys.stderr.flush()
+            os.dup2(kept, 2)
+            os.close(kept)
 
 
 def _refuse_unknown(options: PipelineOptions) -> None:

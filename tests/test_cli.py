@@ -79,12 +79,13 @@ def test_a_mistake_gets_one_message_and_exit_code_2(arguments, message, fives, t
     assert list(tmp_path.iterdir()) == []
 
 
-def test_a_mistake_that_workers_find_gets_one_message_too(fives, tmp_path):
+@pytest.mark.parametrize("workers", [["--workers=1"], ["--workers=2"], ["--worker_kind=processes"]])
+def test_a_mistake_that_workers_find_gets_one_message_too(workers, fives, tmp_path):
     fives("synth", "--rows", 500, "--out", tmp_path / "log", "--compression=gz")
     log = tmp_path / "log/log.csv.gz"
     log.write_bytes(log.read_bytes()[: log.stat().st_size // 2])
     schema = tmp_path / "log/schema.yaml"
-    run = fives("preprocess", log, "--schema", schema, "--out", tmp_path / "d")
+    run = fives("preprocess", log, "--schema", schema, "--out", tmp_path / "d", *workers)
     assert run.returncode == 2
     assert "cannot be decompressed" in run.stderr
     assert "Traceback" not in run.stderr

@@ -1,4 +1,4 @@
-"""One verb a module: NAME, HELP, `add_flags(parser)` and `run(args)`.
+"""One verb a module: HELP, `add_flags(parser)` and `run(args)`.
 
 The modules are imported for `fives --help`, so what is slow to import is imported within `run`.
 """

@@ -2,7 +2,6 @@
 
 import argparse
 
-NAME = "describe"
 HELP = "show the fields, vocabularies, rates and splits of a dataset directory"
 
 

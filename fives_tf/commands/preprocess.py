@@ -4,7 +4,6 @@ import argparse
 
 from fives_tf.errors import UserError
 
-NAME = "preprocess"
 HELP = "turn a raw click log into a dataset directory of discretized TFRecords"
 TAKES_REST = True  # flags for Beam
 

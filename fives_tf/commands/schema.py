@@ -10,7 +10,6 @@ from fives_tf.errors import UserError
 if TYPE_CHECKING:
     from fives_tf.schema import Schema
 
-NAME = "schema"
 HELP = "write a first schema for a log of your own, or check one"
 
 

@@ -6,7 +6,6 @@ from pathlib import Path
 
 from fives_tf.errors import UserError
 
-NAME = "synth"
 HELP = "write a synthetic click log with planted crosses, to try the search on"
 
 

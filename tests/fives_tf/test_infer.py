@@ -13,10 +13,9 @@ import zstandard
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from fives_tf import infer
 from fives_tf.commands import schema as command
 from fives_tf.errors import UserError
-from fives_tf.infer import infer_schema
+from fives_tf.infer import infer_schema, sample
 from fives_tf.schema import Schema
 from pipelines.sources import open_log
 
@@ -549,8 +548,8 @@ def test_no_more_rows_are_read_than_asked_for(table, tmp_path):
 @pytest.mark.parametrize("name", ["log.csv", "log.csv.gz"])
 def test_no_more_bytes_are_read_than_set(table, monkeypatch, name):
     path = table(name=name, a=["some text", "of some length"] * 5000)
-    monkeypatch.setattr(infer, "HEAD_BYTES", 5000)
-    monkeypatch.setattr(infer, "SNIFF_BYTES", 1000)
+    monkeypatch.setattr(sample, "HEAD_BYTES", 5000)
+    monkeypatch.setattr(sample, "SNIFF_BYTES", 1000)
     text = infer_schema([path])
     rows = int(text.split(" rows")[0].split()[-1].replace(",", ""))
     assert 200 < rows < 500
@@ -559,9 +558,9 @@ def test_no_more_bytes_are_read_than_set(table, monkeypatch, name):
 
 def test_a_sample_that_ends_within_quotes_is_cut_cleanly(write, monkeypatch):
     path = write("text,click\n" + '"a\nb\nc",1\n"d\ne\nf",0\n' * 200)
-    monkeypatch.setattr(infer, "SNIFF_BYTES", 50)
+    monkeypatch.setattr(sample, "SNIFF_BYTES", 50)
     for size in range(200, 230):
-        monkeypatch.setattr(infer, "HEAD_BYTES", size)
+        monkeypatch.setattr(sample, "HEAD_BYTES", size)
         schema = Schema.parse(infer_schema([path]))
         assert schema.label.positive == ("1",)
 

@@ -1,0 +1,97 @@
+"""README and docs agree with the program."""
+
+import dataclasses
+import json
+import re
+import shlex
+from pathlib import Path
+
+import pytest
+
+from fives_tf.cli import VERBS
+from fives_tf.schema import DISCRETIZE_KINDS, FORMATS, SPLIT_KINDS, Schema, Split
+
+ROOT = Path(__file__).parents[1]
+README = (ROOT / "README.md").read_text()
+FORMATS_PAGE = (ROOT / "docs/formats.md").read_text()
+
+
+def blocks(text: str, language: str) -> list[str]:
+    return re.findall(rf"```{language}\n(.*?)```", text, re.DOTALL)
+
+
+@pytest.fixture(scope="module")
+def walk(fives, tmp_path_factory):
+    """Runs every `fives` command of the README, in order, on a generated log."""
+    directory = tmp_path_factory.mktemp("readme")
+    fives("synth", "--rows", 3000, "--out", directory / "synth")
+    (directory / "synth/log.csv").rename(directory / "log.csv")
+    lines = [line for block in blocks(README, "sh") for line in block.splitlines()]
+    commands = [shlex.split(line, comments=True) for line in lines if line.startswith("fives ")]
+    runs = [fives(*command[1:], cwd=directory) for command in commands]
+    return directory, commands, runs
+
+
+def test_the_commands_of_the_readme_run(walk):
+    _, commands, runs = walk
+    assert {command[1] for command in commands} == {"schema", "preprocess", "describe"}
+    for command, run in zip(commands, runs, strict=True):
+        assert run.returncode == 0, (command, run.stderr)
+
+
+def test_the_make_targets_of_the_readme_exist():
+    makefile = (ROOT / "Makefile").read_text()
+    targets = re.findall(r"^make ([a-z-]+)", "\n".join(blocks(README, "sh")), re.MULTILINE)
+    assert targets == ["demo", "test"]
+    for target in targets:
+        assert re.search(rf"^{target}:", makefile, re.MULTILINE)
+    assert "make test" in (ROOT / ".ci/run").read_text()
+
+
+def test_links_lead_somewhere():
+    for page in (ROOT / "README.md", *(ROOT / "docs").glob("*.md")):
+        for link in re.findall(r"\]\(([^)#]+)", page.read_text()):
+            assert "://" in link or (page.parent / link).exists(), f"{page.name}: {link}"
+
+
+def test_every_verb_is_in_the_readme():
+    for verb in VERBS:
+        assert f"fives {verb}" in README
+
+
+def test_the_example_schema_of_the_docs_is_valid():
+    [example] = blocks(FORMATS_PAGE, "yaml")
+    schema = Schema.parse(example)
+    assert schema.field_names() == ("age", "price@10", "price@100", "city", "device_id")
+
+
+def test_the_docs_name_every_key_and_kind_of_the_schema():
+    fields = {field.name for field in dataclasses.fields(Split)} - {"by"}
+    keys = fields | {"hash_buckets", "overrides", "min_count", "max_vocab", "comment", "trim"}
+    for word in (*keys, *FORMATS, *DISCRETIZE_KINDS, *SPLIT_KINDS):
+        assert f"`{word}`" in FORMATS_PAGE, word
+
+
+def test_the_docs_name_every_key_of_the_files(walk):
+    directory, *_ = walk
+    manifest = json.loads((directory / "dataset/dataset.json").read_text())
+    encoding = json.loads((directory / "dataset/encoding.json").read_text())
+    keys = {*manifest, *encoding, *(key for field in encoding["fields"] for key in field)}
+    keys |= {key for split in manifest["splits"].values() for key in split["shards"][0]}
+    for key in keys:
+        assert f"`{key}`" in FORMATS_PAGE, key
+
+
+def test_the_docs_name_every_file_of_a_dataset(walk):
+    directory, *_ = walk
+    for path in (directory / "dataset").iterdir():
+        assert path.name in FORMATS_PAGE, path.name
+
+
+@pytest.mark.parametrize("verb", VERBS)
+def test_flags_that_the_pages_mention_exist(verb, fives):
+    known = fives(verb, "--help").stdout + fives("schema", "infer", "--help").stdout
+    for text in (README, FORMATS_PAGE):
+        for line in re.findall(rf"fives {verb} [^`\n#]*", text):
+            for flag in re.findall(r"--[a-z_]+", line):
+                assert flag in known, f"{flag} in {line!r}"
