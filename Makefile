@@ -3,7 +3,7 @@
 # make lint   style
 # make lock   pins the dependencies anew
 
-PYTHON ?= python3.11
+PYTHON ?= $(shell command -v python3.11 || command -v python3)
 VENV ?= .venv
 LOCK ?= requirements.lock
 BIN := $(VENV)/bin

@@ -56,7 +56,8 @@ def _run(args: argparse.Namespace) -> int:
         print(f"fives {args.verb}: {error}", file=sys.stderr)
         return USER_ERROR
     except KeyboardInterrupt:
-        print(f"fives {args.verb}: interrupted", file=sys.stderr)
+        hint = getattr(args.command, "INTERRUPTED", "")
+        print(f"fives {args.verb}: interrupted{hint}", file=sys.stderr)
         return INTERRUPTED
     except BrokenPipeError:  # the reader, such as `head`, has seen enough
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())

@@ -6,6 +6,7 @@ from fives_tf.errors import UserError
 
 HELP = "turn a raw click log into a dataset directory of discretized TFRecords"
 TAKES_REST = True  # flags for Beam
+INTERRUPTED = "; the same command with --resume goes on from here"
 
 _SPLITS = ("train", "valid", "test")
 

@@ -1,5 +1,3 @@
-import dataclasses
-
 import numpy as np
 import pyarrow as pa
 import pytest
@@ -236,8 +234,3 @@ def test_shards_are_balanced_within_every_split(shards, seed):
         assert len(sizes) == shards
         expected = sizes.sum() / shards
         assert np.abs(sizes - expected).max() < 5 * np.sqrt(expected)
-
-
-def test_a_splitter_is_a_value():
-    splitter = Splitter(Split(), 5)
-    assert splitter == dataclasses.replace(splitter)
