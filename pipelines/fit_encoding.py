@@ -37,7 +37,7 @@ from pipelines.job import Job
 from pipelines.sources import Block, Piece, read_blocks
 
 PARTS = 16
-COMPACT_ROWS = 200_000
+COMPACT_ROWS = 20_000  # loose counts that are kept before they are added up
 DISTINCT_PER_ID = 16  # distinct values that are counted for each id that max_vocab allows
 LEAST_COUNTED = 1_000_000
 SHOWN_REJECTS = 5
