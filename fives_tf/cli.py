@@ -27,17 +27,23 @@ def parse_flags(argv: list[str]) -> argparse.Namespace:
     """Reads the command line; what a verb does not know is kept in `rest` if it takes more."""
     parser = argparse_flags.ArgumentParser(
         prog="fives",
+        allow_abbrev=False,
         description="Finds the useful feature crosses in huge click logs.",
         epilog="Start with `fives synth` and `fives preprocess`, or with `fives schema infer LOG` "
         "for a log of your own. `fives VERB --help` tells the flags of a verb.",
     )
     parser.add_argument("--version", action="version", version=f"fives-tf {__version__}")
-    parser.add_argument("--debug", action="store_true", help="show the traceback of every error")
     verbs = parser.add_subparsers(title="verbs", dest="verb", metavar="VERB", required=True)
     for name in VERBS:
         command = importlib.import_module(f"fives_tf.commands.{name}")
-        verb = verbs.add_parser(name, help=command.HELP, description=_sentence(command.HELP))
+        verb = verbs.add_parser(
+            name,
+            help=command.HELP,
+            description=_sentence(command.HELP),
+            allow_abbrev=False,
+        )
         command.add_flags(verb)
+        verb.add_argument("--debug", action="store_true", help="show the traceback of an error")
         verb.set_defaults(command=command)
     args, rest = parser.parse_known_args(argv[1:])
     if rest and not getattr(args.command, "TAKES_REST", False):

@@ -78,7 +78,9 @@ class Dataset:
                 f"{path}: version {manifest.get('version')} is not known to this program, which "
                 f"reads version {VERSION}. Preprocess the log again."
             )
-        return cls(directory, manifest)
+        dataset = cls(directory, manifest)
+        dataset._check_shards()
+        return dataset
 
     @property
     def encoding(self) -> Encoding:
@@ -99,6 +101,17 @@ class Dataset:
                 f"Its splits: {', '.join(self.splits)}."
             )
         return self.splits[name]
+
+    def _check_shards(self) -> None:
+        """Refuses a dataset with shards that are gone or cut off."""
+        for split in self.splits.values():
+            for shard in split.shards:
+                path = storage.join(self.directory, shard.file)
+                if storage.size(path) != shard.bytes:
+                    raise UserError(
+                        f"{path}: is missing or not as it was written ({shard.bytes:,} bytes); "
+                        "copy it again, or preprocess the log again with --overwrite."
+                    )
 
     def read(self, split: str, batch: int) -> Any:
         """A `tf.data.Dataset` of (ids int64 [batch, fields], label float32 [batch]).

@@ -3,7 +3,7 @@
 from typing import Any
 
 from fives_tf.dataset import Dataset
-from fives_tf.encoding import BucketField, Field, VocabularyField
+from fives_tf.encoding import FIRST_VALUE, BucketField, Field, VocabularyField
 
 
 def describe(dataset: Dataset) -> dict[str, Any]:
@@ -43,5 +43,5 @@ def _most_frequent(field: Field) -> str:
     if isinstance(field, VocabularyField) and len(field.values):
         return field.values[0].as_py().decode("utf-8", "replace")
     if isinstance(field, BucketField) and len(field.counts):
-        return field.bucket_name(int(field.counts.argmax()) + 2)
+        return field.bucket_name(int(field.counts.argmax()) + FIRST_VALUE)
     return ""

@@ -25,9 +25,12 @@ from fives_tf import storage
 from fives_tf.errors import UserError
 
 VERSION = 1
+ENCODING = "encoding.json"
 MISSING = 0
 RARE = 1
 FIRST_VALUE = 2
+MOST_IDS = 2**31 - 1
+LONGEST_NAME = 100
 
 
 @dataclass(frozen=True)
@@ -82,7 +85,7 @@ class VocabularyField(Field):
 
     def encode(self, values: pa.DictionaryArray) -> np.ndarray:
         """See `Field.encode`."""
-        found = pc.index_in(values.dictionary, value_set=self.values)
+        found = pc.index_in(pc.cast(values.dictionary, self.values.type), value_set=self.values)
         ids = found.fill_null(RARE - FIRST_VALUE).to_numpy() + FIRST_VALUE
         return _spread(values, ids, self.missing)
 
@@ -138,7 +141,7 @@ class BucketField(Field):
 
     def is_missing(self, numbers: np.ndarray) -> np.ndarray:
         """Which numbers mean that there is no value."""
-        return np.isnan(numbers) | np.isin(numbers, self.missing_numbers)
+        return is_missing_number(numbers, self.missing_numbers)
 
     def bucket_name(self, identity: int) -> str:
         """What the values of an id from 2 on have in common, such as `[10, 20)`."""
@@ -188,7 +191,7 @@ class Encoding:
 
     def to_files(self) -> dict[str, bytes]:
         """The files, by relative path, that a person can read and `from_files` reads back."""
-        files = {"encoding.json": encoding_json(map(field_document, self.fields), self.rows)}
+        files = {ENCODING: encoding_json(map(field_document, self.fields), self.rows)}
         for field in self.fields:
             if isinstance(field, VocabularyField):
                 files |= vocabulary_files(field.name, field.values, field.counts)
@@ -197,10 +200,10 @@ class Encoding:
     @classmethod
     def from_files(cls, read: Callable[[str], bytes]) -> "Encoding":
         """Reads an encoding whose files `read` returns by relative path."""
-        document = json.loads(read("encoding.json"))
+        document = json.loads(read(ENCODING))
         if document.get("version") != VERSION:
             raise UserError(
-                f"encoding.json: version {document.get('version')} is not known to this program, "
+                f"{ENCODING}: version {document.get('version')} is not known to this program, "
                 f"which reads version {VERSION}. Preprocess the log again."
             )
         fields = tuple(_field_from_document(item, read) for item in document["fields"])
@@ -241,18 +244,23 @@ def encoding_json(documents: Iterable[dict[str, Any]], rows: int) -> bytes:
     for document in documents:
         fields.append(document | {"offset": offset})
         offset += document["size"]
+    if offset > MOST_IDS:
+        raise UserError(
+            f"the fields have {offset:,} ids together, more than the {MOST_IDS:,} that there can "
+            "be; lower `max_vocab` or `hash_buckets`."
+        )
     content = {"version": VERSION, "rows": rows, "size": offset, "fields": fields}
     return json.dumps(content, indent=1, ensure_ascii=False).encode()
 
 
 def vocabulary_path(name: str) -> str:
     """The relative path of a field's vocabulary, one value a line, the first one with id 2."""
-    return f"vocab/{quote(name, safe=' ()=+,')}.txt"
+    return f"vocab/{_file_name(name)}"
 
 
 def counts_path(name: str) -> str:
     """The relative path of the counts of a field's values, line by line as in the vocabulary."""
-    return vocabulary_path(name).removesuffix(".txt") + ".counts.txt"
+    return f"counts/{_file_name(name)}"
 
 
 def vocabulary_files(name: str, values: pa.Array, counts: np.ndarray) -> dict[str, bytes]:
@@ -277,6 +285,11 @@ def missing_numbers(markers: tuple[str, ...]) -> np.ndarray:
     return np.array([number for number in numbers if number is not None], np.float32)
 
 
+def is_missing_number(numbers: np.ndarray, markers: np.ndarray) -> np.ndarray:
+    """Which numbers of a clean numeric column, in single precision, mean that there is none."""
+    return np.isnan(numbers) | np.isin(numbers, markers)
+
+
 def to_single(values: pa.Array) -> np.ndarray:
     """A clean numeric column as float32 with NaN where it is null."""
     with np.errstate(over="ignore"):
@@ -285,8 +298,16 @@ def to_single(values: pa.Array) -> np.ndarray:
 
 def is_missing_category(values: pa.Array, missing: tuple[str, ...]) -> np.ndarray:
     """Which of the distinct values of a clean categorical column mean that there is none."""
-    markers = pa.array([marker.encode() for marker in missing], pa.binary())
+    markers = pa.array([marker.encode() for marker in missing], values.type)
     return pc.is_in(values, value_set=markers).to_numpy(zero_copy_only=False)
+
+
+def _file_name(field: str) -> str:
+    """A file name for any field name; long ones are cut and told apart by a hash."""
+    name = quote(field, safe=" ()=+,")
+    if len(name) > LONGEST_NAME:
+        name = f"{name[:LONGEST_NAME]}-{farmhash.Fingerprint64(field.encode()):016x}"
+    return f"{name}.txt"
 
 
 def _spread(values: pa.DictionaryArray, ids: np.ndarray, missing: tuple[str, ...]) -> np.ndarray:
@@ -308,7 +329,7 @@ def _field_from_document(document: dict[str, Any], read: Callable[[str], bytes])
     if kind == VocabularyField.kind:
         lines = read(document["vocabulary"]).split(b"\n")[:-1]
         counts = np.array(read(document["counts"]).split(), np.int64)
-        return VocabularyField(**common, values=pa.array(lines, pa.binary()), counts=counts)
+        return VocabularyField(**common, values=pa.array(lines, pa.large_binary()), counts=counts)
     if kind == HashField.kind:
         return HashField(**common, buckets=document["buckets"])
     return BucketField(

@@ -3,16 +3,20 @@
 from dataclasses import dataclass
 
 import datasketches
+import farmhash
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from fives_tf.arrow import single_batch
 from fives_tf.encoding import FIRST_VALUE, RARE, BucketField
 from fives_tf.schema import Column, Discretize
 
 EXACT_VALUES = 2048
-SKETCH_SIZE = 500
-COUNT_SCHEMA = pa.schema([("value", pa.binary()), ("count", pa.int64())])
+SKETCH_SIZE = 1000
+SKETCHED_AT_ONCE = 1_000_000
+# Large, because the values of a column can take more than 2 GiB together.
+COUNT_SCHEMA = pa.schema([("value", pa.large_binary()), ("count", pa.int64())])
 
 
 def count_values(values: pa.DictionaryArray) -> pa.RecordBatch:
@@ -20,7 +24,10 @@ def count_values(values: pa.DictionaryArray) -> pa.RecordBatch:
     counts = np.bincount(values.indices.to_numpy(), minlength=len(values.dictionary))
     occurs = counts > 0  # a filtered column keeps the dictionary of the whole one
     return pa.RecordBatch.from_arrays(
-        [values.dictionary.filter(pa.array(occurs)), pa.array(counts[occurs], pa.int64())],
+        [
+            pc.cast(values.dictionary.filter(pa.array(occurs)), pa.large_binary()),
+            pa.array(counts[occurs], pa.int64()),
+        ],
         schema=COUNT_SCHEMA,
     )
 
@@ -30,7 +37,7 @@ def merge_counts(batches: list[pa.RecordBatch]) -> pa.RecordBatch:
     table = pa.Table.from_batches(batches, COUNT_SCHEMA)
     summed = table.group_by("value", use_threads=False).aggregate([("count", "sum")])
     summed = summed.rename_columns({"count_sum": "count"}).select(COUNT_SCHEMA.names)
-    return _single(summed.cast(COUNT_SCHEMA))
+    return single_batch(summed.cast(COUNT_SCHEMA))
 
 
 def frequent_values(counts: pa.RecordBatch, min_count: int, max_vocab: int) -> pa.RecordBatch:
@@ -48,13 +55,8 @@ def frequent_values(counts: pa.RecordBatch, min_count: int, max_vocab: int) -> p
 
 def partition(values: pa.Array, parts: int) -> np.ndarray:
     """A part for each value that depends on its bytes alone, so that parts can be counted apart."""
-    offsets = np.frombuffer(values.buffers()[1], np.int32)
-    offsets = offsets[values.offset : values.offset + len(values) + 1]
-    content = values.buffers()[2]
-    content = np.frombuffer(content, np.uint8) if content is not None else np.zeros(0, np.uint8)
-    sums = np.concatenate([[0], np.cumsum(content[: offsets[-1]], dtype=np.int64)])
-    mixed = (sums[offsets[1:]] - sums[offsets[:-1]]) * 2654435761 + np.diff(offsets)
-    return (mixed >> 8) % parts
+    hashes = map(farmhash.Fingerprint64, values.to_pylist())
+    return (np.fromiter(hashes, np.uint64, len(values)) % np.uint64(parts)).astype(np.int64)
 
 
 @dataclass(frozen=True)
@@ -69,12 +71,16 @@ class NumericSummary:
         missing: The number of missing values.
         values: The distinct finite values in rising order, while exact.
         counts: How often each of them occurs.
+        infinite: The number of values -inf and +inf.
+        integral: Whether all of the finite values are whole numbers.
         sketch: The serialized t-digest of the finite values, beyond.
     """
 
     missing: int
     values: np.ndarray
     counts: np.ndarray
+    infinite: tuple[int, int]
+    integral: bool
     sketch: bytes | None = None
 
     @classmethod
@@ -82,24 +88,28 @@ class NumericSummary:
         """Summarizes float32 numbers but the missing ones and infinities."""
         finite = numbers[np.isfinite(numbers) & ~missing] + np.float32(0)  # -0 becomes 0
         values, counts = np.unique(finite, return_counts=True)
-        summary = cls(int(missing.sum()), values, counts.astype(np.int64))
+        integral = bool((values == np.rint(values)).all())
+        infinite = tuple(int((numbers[~missing] == sign).sum()) for sign in (-np.inf, np.inf))
+        summary = cls(int(missing.sum()), values, counts.astype(np.int64), infinite, integral)
         return summary if len(values) <= EXACT_VALUES else cls.merge([summary])
 
     @classmethod
     def merge(cls, parts: list["NumericSummary"]) -> "NumericSummary":
         """The summary of all parts; sketches depend on the order of the parts."""
         missing = sum(part.missing for part in parts)
+        integral = all(part.integral for part in parts)
+        infinite = tuple(sum(part.infinite[side] for part in parts) for side in (0, 1))
         if all(part.sketch is None for part in parts):
             every = np.concatenate([part.values for part in parts])
             values, place = np.unique(every, return_inverse=True)
             counts = np.bincount(place, np.concatenate([part.counts for part in parts]))
             if len(values) <= EXACT_VALUES:
-                return cls(missing, values, counts.astype(np.int64))
-        merged = datasketches.tdigest_float(SKETCH_SIZE)
+                return cls(missing, values, counts.astype(np.int64), infinite, integral)
+        merged = datasketches.tdigest_double(SKETCH_SIZE)
         for part in parts:
             merged.merge(part._digest())
         empty = np.empty(0, np.float32)
-        return cls(missing, empty, empty.astype(np.int64), merged.serialize())
+        return cls(missing, empty, empty.astype(np.int64), infinite, integral, merged.serialize())
 
     @property
     def total(self) -> int:
@@ -119,23 +129,34 @@ class NumericSummary:
             digest = self._digest()
             return np.array([digest.get_quantile(rank) for rank in ranks], np.float32)
         reached = np.cumsum(self.counts)
-        at = np.searchsorted(reached, ranks * reached[-1], side="right")
+        # Rounded, because 29 / 100 * 100 is less than 29.
+        at = np.searchsorted(reached, np.round(ranks * reached[-1], 6), side="right")
         return self.values[np.minimum(at, len(self.values) - 1)]
 
     def bucket_counts(self, edges: np.ndarray) -> np.ndarray:
         """How many values fall between the edges; an estimate beyond EXACT_VALUES."""
+        counts = self._finite_counts(edges)
+        counts[[0, -1]] += self.infinite if len(counts) > 1 else sum(self.infinite)
+        return counts
+
+    def _finite_counts(self, edges: np.ndarray) -> np.ndarray:
         if self.sketch:
             digest = self._digest()
-            below = np.array([0.0, *(digest.get_rank(float(edge)) for edge in edges), 1.0])
+            # The rank of a value that occurs often is that of its middle, so ask just below it.
+            just_below = np.nextafter(edges, np.float32(-np.inf))
+            places = np.ceil(edges) - 0.5 if self.integral else just_below
+            below = np.array([0.0, *(digest.get_rank(float(place)) for place in places), 1.0])
             return np.rint(np.diff(below) * digest.get_total_weight()).astype(np.int64)
         bucket = np.searchsorted(edges, self.values, side="right")
         return np.bincount(bucket, self.counts, minlength=len(edges) + 1).astype(np.int64)
 
-    def _digest(self) -> datasketches.tdigest_float:
+    def _digest(self) -> datasketches.tdigest_double:
         if self.sketch:
-            return datasketches.tdigest_float.deserialize(self.sketch)
-        digest = datasketches.tdigest_float(SKETCH_SIZE)
-        digest.update(np.repeat(self.values, self.counts))
+            return datasketches.tdigest_double.deserialize(self.sketch)
+        digest = datasketches.tdigest_double(SKETCH_SIZE)
+        for value, count in zip(self.values.astype(np.float64), self.counts, strict=True):
+            for start in range(0, count, SKETCHED_AT_ONCE):
+                digest.update(np.full(min(count - start, SKETCHED_AT_ONCE), value))
         return digest
 
 
@@ -174,6 +195,8 @@ def bucket_edges(discretize: Discretize, buckets: int, summary: NumericSummary) 
     inner = np.arange(1, buckets) / buckets
     if discretize.kind == "quantile":
         edges = summary.quantiles(inner)
+        if summary.integral:  # the same buckets, without those that no whole number falls into
+            edges = np.ceil(edges)
     elif discretize.kind == "width":
         edges = low + inner * (high - low)
     else:
@@ -186,8 +209,3 @@ def bucket_edges(discretize: Discretize, buckets: int, summary: NumericSummary) 
 
 def _signed_log(numbers: np.ndarray) -> np.ndarray:
     return np.sign(numbers) * np.log1p(np.abs(numbers))
-
-
-def _single(table: pa.Table) -> pa.RecordBatch:
-    batches = table.combine_chunks().to_batches()
-    return batches[0] if batches else pa.RecordBatch.from_pylist([], schema=table.schema)

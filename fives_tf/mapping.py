@@ -11,6 +11,20 @@ from fives_tf.errors import UserError, nearest
 _REQUIRED: Any = object()
 
 
+class _Loader(yaml.BaseLoader):
+    """Knows strings, lists and mappings only, and refuses a key that stands twice."""
+
+    def construct_mapping(self, node: yaml.MappingNode, deep: bool = False) -> dict[str, Any]:
+        keys = [key.value for key, _ in node.value]
+        for key in keys:
+            if keys.count(key) > 1:
+                raise yaml.MarkedYAMLError(
+                    problem=f"the key `{key}` stands twice; remove one",
+                    problem_mark=node.start_mark,
+                )
+        return super().construct_mapping(node, deep)
+
+
 class Mapping:
     """A typed view of one YAML mapping that remembers which keys were asked for.
 
@@ -44,7 +58,7 @@ class Mapping:
     def parse(cls, text: str, place: str) -> "Mapping":
         """Reads YAML text whose top level is a mapping; `place` names it in errors."""
         try:
-            values = yaml.load(text, Loader=yaml.BaseLoader)  # strings, lists and mappings only
+            values = yaml.load(text, Loader=_Loader)
         except yaml.YAMLError as error:
             raise UserError(f"{place}: is not valid YAML: {error}") from None
         if not isinstance(values, dict):

@@ -12,10 +12,13 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.csv as pa_csv
 
+from fives_tf.arrow import single_batch
 from fives_tf.encoding import parse_number
 from fives_tf.errors import UserError
-from fives_tf.schema import Column, Format, Label, Schema
+from fives_tf.scanning import blank_comments, is_blank, lone_returns, scan
+from fives_tf.schema import Column, Format, Label, Schema, SplitRule
 
+_BOM = b"\xef\xbb\xbf"
 CATEGORY = pa.dictionary(pa.int32(), pa.binary())
 
 
@@ -33,13 +36,15 @@ class Rows:
     """The good rows of one block.
 
     Attributes:
-        batch: The clean columns by name.
+        batch: The clean columns of the features by name.
+        keys: The columns that the split reads, as categories by name.
         label: 1.0 for a click, 0.0 for none.
         number: The number of each row within the log, counted from 0 over all files.
         rejects: The rows that were set aside.
     """
 
     batch: pa.RecordBatch
+    keys: dict[str, pa.DictionaryArray]
     label: np.ndarray
     number: np.ndarray
     rejects: tuple[Reject, ...]
@@ -57,21 +62,19 @@ def parse_text(
         first_row: The number of the block's first row within the log.
         first_line: The line, from 1, at which the block begins in its file.
     """
-    form = schema.format
-    if form.comment:
-        data = _blank_comments(data, form.comment.encode())
+    data = blank_comments(data, schema.format)
+    _refuse_lone_returns(data, schema.format, first_line)
     table, malformed = _read_csv(data, names, schema)
-    total = table.num_rows + len(malformed)
-    number = np.delete(np.arange(total), list(malformed))
-    batch = _one_batch(table)
-    if form.trim:
+    number = _record_numbers(data, schema.format, table.num_rows + len(malformed))
+    batch = single_batch(table)
+    if schema.format.trim:
         batch = _trim(batch)
     return _clean(
         batch,
         schema,
-        number,
-        malformed,
-        locate=lambda wanted: _locate(data, form, wanted, first_line),
+        np.delete(number, list(malformed)),
+        {int(number[row]): reason for row, reason in malformed.items()},
+        locate=lambda wanted: _locate(data, schema.format, wanted, first_line),
         first_row=first_row,
     )
 
@@ -105,8 +108,10 @@ def _read_csv(
 
     used = [name for name in names if name in schema.used_columns()]
     numeric = {column.name for column in schema.columns if column.numeric}
-    if not data.strip():
+    if not data.strip(b"\r\n"):
         return pa.table({name: pa.array([], pa.binary()) for name in used}), malformed
+    if data.startswith(_BOM):  # the parser takes one away; that of the file is away already
+        data = _BOM + data
     table = pa_csv.read_csv(
         pa.BufferReader(data),
         read_options=pa_csv.ReadOptions(
@@ -137,12 +142,17 @@ def _clean(batch, schema, number, rejected, locate, first_row) -> Rows:
             columns[column.name], bad = _to_numbers(values, column)
             for row, text in bad.items():
                 reasons.setdefault(
-                    int(number[row]), f"column `{column.name}` is {text!r}, expected a number"
+                    int(number[row]),
+                    f"column `{column.name}` is {text!r}, expected a number{_trim_hint(text)}",
                 )
         else:
             columns[column.name] = to_category(values, column.name)
-    for name in schema.split.columns():
-        columns.setdefault(name, to_category(batch.column(name), name))
+    keys = {name: to_category(batch.column(name), name) for name in schema.split.columns()}
+    if schema.split.by == "time":
+        for row, text in _no_times(keys[schema.split.column], schema.split).items():
+            reasons.setdefault(
+                int(number[row]), f"time `{schema.split.column}` is {text!r}, expected a time"
+            )
     label, unknown = _to_label(batch.column(schema.label.column), schema.label)
     for row, text in unknown.items():
         reasons.setdefault(
@@ -152,11 +162,12 @@ def _clean(batch, schema, number, rejected, locate, first_row) -> Rows:
         )
     clean = pa.RecordBatch.from_pydict(columns)
     if not reasons:
-        return Rows(clean, label, number + first_row, ())
+        return Rows(clean, keys, label, number + first_row, ())
     good = ~np.isin(number, list(reasons))
     places = locate(set(reasons))
     return Rows(
         clean.filter(pa.array(good)),
+        {name: values.filter(pa.array(good)) for name, values in keys.items()},
         label[good],
         number[good] + first_row,
         tuple(
@@ -168,13 +179,15 @@ def _clean(batch, schema, number, rejected, locate, first_row) -> Rows:
 
 def to_category(values: pa.Array, name: str) -> pa.DictionaryArray:
     """Any column as dictionary-encoded bytes: the text of each value, empty where it is null."""
-    if values.type == CATEGORY:
+    if values.type == CATEGORY and values.null_count == 0:
         return values
     if pa.types.is_dictionary(values.type):
         values = values.dictionary_decode()
     if not pa.types.is_binary(values.type):
         try:
-            values = pc.cast(pc.cast(values, pa.string()), pa.binary())
+            if not _is_text(values.type):
+                values = pc.cast(values, pa.string())
+            values = pc.cast(values, pa.binary())
         except (pa.ArrowNotImplementedError, pa.ArrowInvalid):
             raise _wrong_type(name, values, "categorical") from None
     return values.fill_null(b"").dictionary_encode()
@@ -195,21 +208,33 @@ def _to_numbers(values: pa.Array, column: Column) -> tuple[pa.Array, dict[int, s
     # A marker that is a number, such as -1, is left to the encoding, which must know it anyway.
     markers = [marker.encode() for marker in column.missing if parse_number(marker) is None]
     values = pc.if_else(pc.is_in(values, pa.array(markers, pa.binary())), None, values)
+    wrong = _no_numbers(values)
+    if wrong:
+        bad = np.zeros(len(values), bool)
+        bad[list(wrong)] = True
+        values = pc.if_else(pa.array(bad), None, values)
+    return pc.cast(values, pa.float64()), wrong
+
+
+def _no_numbers(values: pa.Array) -> dict[int, str]:
+    """The texts by row, of those that are not null, that are no numbers."""
     try:
-        return pc.cast(values, pa.float64()), {}
+        pc.cast(values, pa.float64())
+        return {}
     except pa.ArrowInvalid:
-        distinct = (
-            text.decode("utf-8", "replace") for text in values.drop_null().unique().to_pylist()
-        )
-        wrong = pa.array([t.encode() for t in distinct if parse_number(t) is None], pa.binary())
-    # Text that is not UTF-8 is no number either, though its repaired form is not in the column.
-    bad = pc.fill_null(pc.is_in(values, wrong), False).to_numpy(zero_copy_only=False)
-    for row, text in enumerate(values.to_pylist()):
-        bad[row] |= text is not None and not text.isascii()
-    texts = {
-        int(row): values[row].as_py().decode("utf-8", "replace") for row in np.flatnonzero(bad)
-    }
-    return pc.cast(pc.if_else(pa.array(bad), None, values), pa.float64()), texts
+        coded = values.dictionary_encode()
+    texts = [value.decode("utf-8", "replace") for value in coded.dictionary.to_pylist()]
+    wrong = np.array([*(parse_number(text) is None for text in texts), False])
+    codes = coded.indices.fill_null(len(texts)).to_numpy()
+    return {int(row): texts[codes[row]] for row in np.flatnonzero(wrong[codes])}
+
+
+def _no_times(times: pa.DictionaryArray, rule: SplitRule) -> dict[int, str]:
+    """The texts by row that cannot be compared with the bounds of a split by time."""
+    values = times.dictionary_decode()
+    if rule.times_are_numbers():
+        return _no_numbers(values)
+    return {int(row): "" for row in np.flatnonzero(pc.equal(values, b"").to_numpy(False))}
 
 
 def _to_label(values: pa.Array, label: Label) -> tuple[np.ndarray, dict[int, str]]:
@@ -227,6 +252,10 @@ def _to_label(values: pa.Array, label: Label) -> tuple[np.ndarray, dict[int, str
     return result, unknown
 
 
+def _trim_hint(text: str) -> str:
+    return "; set `trim: true`" if parse_number(text.strip()) is not None else ""
+
+
 def _wrong_type(name: str, values: pa.Array, use: str) -> UserError:
     return UserError(
         f"column `{name}` has the type {values.type}, which cannot be {use}; drop it or convert it."
@@ -239,16 +268,9 @@ def _is_text(kind: pa.DataType) -> bool:
         or pa.types.is_large_binary(kind)
         or pa.types.is_string(kind)
         or pa.types.is_large_string(kind)
-    )
-
-
-def _one_batch(table: pa.Table) -> pa.RecordBatch:
-    table = table.combine_chunks()
-    batches = table.to_batches()
-    if batches:
-        return batches[0]
-    return pa.RecordBatch.from_arrays(
-        [pa.array([], kind) for kind in table.schema.types], schema=table.schema
+        or pa.types.is_string_view(kind)
+        or pa.types.is_binary_view(kind)
+        or pa.types.is_fixed_size_binary(kind)
     )
 
 
@@ -266,33 +288,40 @@ def _trim(batch: pa.RecordBatch) -> pa.RecordBatch:
     )
 
 
-def _blank_comments(data: bytes, comment: bytes) -> bytes:
-    """Empties the lines that begin with the comment sign; empty lines are passed over later."""
-    if comment not in data:
-        return data
-    lines = data.split(b"\n")
-    return b"\n".join(b"" if line.startswith(comment) else line for line in lines)
+def _record_numbers(data: bytes, form: Format, parsed: int) -> np.ndarray:
+    """The numbers within the block of the records that were parsed; empty lines count too."""
+    if parsed == data.count(b"\n") + (data[-1:] not in (b"\n", b"")):
+        return np.arange(parsed)
+    ends = _record_ends(data, form)
+    number = np.flatnonzero(~is_blank(data, ends))
+    if len(number) != parsed:
+        raise RuntimeError(f"{parsed} records were parsed, but {len(number)} were found")
+    return number
+
+
+def _record_ends(data: bytes, form: Format) -> np.ndarray:
+    ends = scan(data, form).ends
+    return ends if data.endswith(b"\n") else np.append(ends, len(data))
+
+
+def _refuse_lone_returns(data: bytes, form: Format, first_line: int) -> None:
+    """The parser would take a carriage return alone for the end of a record."""
+    for place in lone_returns(data, form)[:1].tolist():
+        line = first_line + data.count(b"\n", 0, place)
+        raise UserError(
+            f"line {line}: a carriage return without a line feed. Lines must end in \\n or \\r\\n, "
+            "and a value that holds a carriage return must be quoted."
+        )
 
 
 def _locate(
     data: bytes, form: Format, wanted: set[int], first_line: int
 ) -> dict[int, tuple[int, str]]:
     """Line and text of the wanted records of a block."""
+    ends = _record_ends(data, form)
     found: dict[int, tuple[int, str]] = {}
-    quote = form.quote.encode() if form.quote else None
-    record, start, pending = 0, 0, b""
-    for line, text in enumerate(data.split(b"\n")):
-        if not pending:
-            start = line
-            if not text.strip(b"\r"):
-                continue
-        pending = pending + b"\n" + text if pending else text
-        if quote and pending.count(quote) % 2:
-            continue
-        if record in wanted:
-            text = pending.rstrip(b"\r").decode("utf-8", "replace")
-            found[record] = (first_line + start, text)
-        record, pending = record + 1, b""
-    for row in wanted:  # An unclosed quote: the rest of the block is one broken record.
-        found.setdefault(row, (first_line + start, pending.decode("utf-8", "replace")[:1000]))
+    for record in wanted:
+        start = int(ends[record - 1]) + 1 if record else 0
+        text = data[start : int(ends[record])].rstrip(b"\r").decode("utf-8", "replace")
+        found[record] = (first_line + data.count(b"\n", 0, start), text)
     return found

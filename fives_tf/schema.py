@@ -70,7 +70,7 @@ class Column:
 
 
 @dataclass(frozen=True)
-class Split:
+class SplitRule:
     """How rows are dealt out to train, valid and test; what the kind has no use for is None.
 
     The validation part always exists: the adjacency tensor is learned on it.
@@ -91,6 +91,11 @@ class Split:
         """The columns that the split itself reads."""
         return tuple(name for name in (self.key, self.column) if name is not None)
 
+    def times_are_numbers(self) -> bool:
+        """Whether the bounds of a split by time are numbers; else times are compared as text."""
+        bounds = [bound for bound in (self.valid_from, self.test_from) if bound is not None]
+        return bool(bounds) and all(map(_is_number, bounds))
+
     def splits(self) -> tuple[str, ...]:
         """The splits that can hold rows."""
         has_test = bool(self.test) or self.test_from is not None or "test" in self.files
@@ -105,7 +110,7 @@ class Schema:
     label: Label
     columns: tuple[Column, ...]
     drop: tuple[str, ...]
-    split: Split
+    split: SplitRule
 
     @classmethod
     def load(cls, path: str | Path) -> "Schema":
@@ -156,7 +161,10 @@ class Schema:
         document["split"] = {
             key: value for key, value in _plain(split).items() if value not in (None, {})
         }
-        return yaml.safe_dump(document, sort_keys=False, allow_unicode=True, width=100)
+        text = yaml.safe_dump(document, sort_keys=False, allow_unicode=True, width=100)
+        # YAML would read this sign back as a line feed unless it is written as \\N.
+        ascii_only = "\N{NEXT LINE}" in text
+        return yaml.safe_dump(document, sort_keys=False, width=100) if ascii_only else text
 
     def field_names(self) -> tuple[str, ...]:
         """The names of all fields in the order of their ids."""
@@ -220,15 +228,18 @@ def _read_format(mapping: Mapping) -> Format:
     delimiter = {"\\t": "\t", "tab": "\t"}.get(delimiter, delimiter)
     quote = mapping.text("quote", "false" if kind == "tsv" else '"')
     for key, value in (("delimiter", delimiter), ("quote", quote)):
-        if value != "false" and (len(value) != 1 or not value.isascii() or value in "\r\n"):
+        off = key == "quote" and value == "false"
+        if not off and (len(value) != 1 or not value.isascii() or value in "\r\n"):
             raise mapping.error(key, "expected one ASCII character", value)
+    if delimiter == quote:
+        raise mapping.error("quote", "expected another sign than the delimiter", quote)
     return Format(
         kind=kind,
         header=header,
         columns=columns,
         delimiter=delimiter,
         quote=None if quote == "false" else quote,
-        comment=mapping.text("comment", None),
+        comment=mapping.text("comment", None) or None,
         trim=mapping.flag("trim", False),
     )
 
@@ -288,7 +299,7 @@ def _read_column(name: str, numeric: bool, default: Column, mapping: Mapping) ->
 def _read_discretize(mapping: Mapping, default: Discretize) -> Discretize:
     kind = mapping.text("kind", default.kind, choices=DISCRETIZE_KINDS)
     if kind == "edges":
-        edges = mapping.numbers("edges")
+        edges = mapping.numbers("edges", *([default.edges] if default.edges else []))
         mapping.finish()
         rising = all(low < high for low, high in itertools.pairwise(edges))
         if not edges or not rising or not all(map(math.isfinite, edges)):
@@ -296,10 +307,12 @@ def _read_discretize(mapping: Mapping, default: Discretize) -> Discretize:
         return Discretize(kind, (), edges)
     buckets = mapping.integers("buckets", default.buckets or Discretize.buckets, minimum=2)
     mapping.finish()
+    if not buckets:
+        raise mapping.error("buckets", "expected at least one number", [])
     return Discretize(kind, buckets)
 
 
-def _read_split(mapping: Mapping) -> Split:
+def _read_split(mapping: Mapping) -> SplitRule:
     by = mapping.text("by", "random", choices=SPLIT_KINDS)
     values: dict[str, Any] = {"by": by, "valid": None, "test": None}
     values["seed"] = mapping.integer("seed", 0, minimum=0)
@@ -319,6 +332,12 @@ def _read_split(mapping: Mapping) -> Split:
         values["column"] = mapping.text("column")
         values["valid_from"] = mapping.text("valid_from")
         values["test_from"] = mapping.text("test_from", None)
+        if values["test_from"] is not None and not _rises(
+            values["valid_from"], values["test_from"]
+        ):
+            raise mapping.error(
+                "test_from", "expected a time after `valid_from`", values["test_from"]
+            )
     if by == "files":
         files = mapping.mapping("files")
         values["files"] = {
@@ -332,7 +351,21 @@ def _read_split(mapping: Mapping) -> Split:
             if not 0 < values["valid"] < 1:
                 raise mapping.error("valid", "expected a part of train", values["valid"])
     mapping.finish()
-    return Split(**values)
+    return SplitRule(**values)
+
+
+def _rises(early: str, late: str) -> bool:
+    """Whether one time comes before another, as numbers if both are and else as text."""
+    if _is_number(early) and _is_number(late):
+        return float(early) < float(late)
+    return early < late
+
+
+def _is_number(text: str) -> bool:
+    try:
+        return math.isfinite(float(text))
+    except ValueError:
+        return False
 
 
 def _missing(markers: tuple[str, ...]) -> tuple[str, ...]:

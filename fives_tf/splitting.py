@@ -5,15 +5,16 @@ log gives the same splits and the same shards everywhere.
 """
 
 import fnmatch
+from collections.abc import Mapping
 from dataclasses import dataclass
 
 import farmhash
 import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 
-from fives_tf.encoding import parse_number
 from fives_tf.errors import UserError
-from fives_tf.schema import SPLITS, Schema, Split
+from fives_tf.schema import SPLITS, Schema, SplitRule
 
 TRAIN, VALID, TEST = range(3)
 
@@ -27,15 +28,17 @@ class Splitter:
         total: The number of rows of the log.
     """
 
-    split: Split
+    split: SplitRule
     total: int
 
-    def assign(self, number: np.ndarray, batch: pa.RecordBatch, file_split: str) -> np.ndarray:
+    def assign(
+        self, number: np.ndarray, keys: Mapping[str, pa.DictionaryArray], file_split: str
+    ) -> np.ndarray:
         """The split of each row as 0 train, 1 valid, 2 test.
 
         Args:
             number: The rows' numbers within the log.
-            batch: Their clean columns.
+            keys: The columns that the split reads, as categories.
             file_split: The split of the file they come from, for a split by files.
         """
         split = self.split
@@ -43,19 +46,18 @@ class Splitter:
         if split.by == "random":
             return _by_fraction(chance, split.valid, split.test)
         if split.by == "hash":
-            keys = batch.column(split.key)
+            column = keys[split.key]
             seed = str(split.seed).encode() + b":"
             hashes = [
-                farmhash.Fingerprint64(seed + (v or b"")) for v in keys.dictionary.to_pylist()
+                farmhash.Fingerprint64(seed + value) for value in column.dictionary.to_pylist()
             ]
-            hashes.append(farmhash.Fingerprint64(seed))  # where a null row points
-            codes = keys.indices.fill_null(len(hashes) - 1).to_numpy()
-            key_chance = _fraction(_mix(np.array(hashes, np.uint64)))[codes]
+            chances = _fraction(_mix(np.array(hashes, np.uint64)))
+            key_chance = chances[column.indices.to_numpy()]
             return _by_fraction(key_chance, split.valid, split.test)
         if split.by == "position":
             return self._by_position(number, chance)
         if split.by == "time":
-            return self._by_time(batch.column(split.column))
+            return self._by_time(keys[split.column])
         if file_split == "train" and split.valid is not None:
             return _by_fraction(chance, split.valid, 0.0)
         return np.full(len(number), SPLITS.index(file_split), np.uint8)
@@ -72,21 +74,15 @@ class Splitter:
         return codes
 
     def _by_time(self, times: pa.DictionaryArray) -> np.ndarray:
-        bounds = [self.split.valid_from]
-        if self.split.test_from is not None:
-            bounds.append(self.split.test_from)
-        limits = [parse_number(bound) for bound in bounds]
-        if None in limits:  # dates in ISO order sort as text
-            values = [(v or b"").decode("utf-8", "replace") for v in times.dictionary.to_pylist()]
-            limits = bounds
-        else:
-            texts = times.dictionary.to_pylist()
-            values = [parse_number((v or b"").decode("utf-8", "replace")) for v in texts]
-            values = [-np.inf if value is None else value for value in values]
-        codes = [sum(value >= limit for limit in limits) for value in values]
-        codes.append(TRAIN)  # where a null row points
-        rows = times.indices.fill_null(len(codes) - 1).to_numpy()
-        return np.array(codes, np.uint8)[rows]
+        values = times.dictionary_decode()
+        codes = np.zeros(len(values), np.uint8)
+        for bound in filter(None, (self.split.valid_from, self.split.test_from)):
+            if self.split.times_are_numbers():
+                reached = pc.greater_equal(pc.cast(values, pa.float64()), float(bound))
+            else:  # dates in ISO order sort as text
+                reached = pc.greater_equal(values, bound.encode())
+            codes += reached.to_numpy(zero_copy_only=False)
+        return codes
 
 
 def file_split(schema: Schema, path: str) -> str:

@@ -5,6 +5,7 @@ looks complete.
 """
 
 import contextlib
+import fcntl
 import glob
 import os
 import shutil
@@ -40,6 +41,16 @@ def exists(path: str) -> bool:
     return os.path.exists(_local(path))
 
 
+def is_directory(path: str) -> bool:
+    """Whether there is a directory."""
+    return os.path.isdir(_local(path))
+
+
+def size(path: str) -> int | None:
+    """The size of a file in bytes; None if there is none."""
+    return os.path.getsize(path) if os.path.isfile(_local(path)) else None
+
+
 def read(path: str) -> bytes:
     """The content of a file."""
     with open_read(path) as file:
@@ -69,7 +80,10 @@ def create(path: str) -> Iterator[BinaryIO]:
             yield file
             file.flush()
             os.fsync(file.fileno())
-        os.replace(aside, path)
+        try:
+            os.replace(aside, path)
+        except OSError as error:
+            raise UserError(f"{path}: cannot be written ({error.strerror}).") from None
     except BaseException:
         with contextlib.suppress(FileNotFoundError):
             os.unlink(aside)
@@ -82,8 +96,39 @@ def write(path: str, content: bytes) -> None:
         file.write(content)
 
 
+def move(path: str, target: str) -> None:
+    """Moves a file or a directory to a place where there is none, or a file onto a file."""
+    os.replace(_local(path), target)
+
+
+def names(directory: str) -> list[str]:
+    """The names of what is in a directory; none if it is not there."""
+    return sorted(os.listdir(directory)) if os.path.isdir(_local(directory)) else []
+
+
+def holds(directory: str, path: str) -> bool:
+    """Whether a file lies below a directory."""
+    root = os.path.join(os.path.realpath(_local(directory)), "")
+    return os.path.realpath(_local(path)).startswith(root)
+
+
+@contextlib.contextmanager
+def lock(path: str) -> Iterator[None]:
+    """Holds a lock file that no other process has; the system lets go of it if we are killed."""
+    os.makedirs(os.path.dirname(_local(path)), exist_ok=True)
+    with open(path, "wb") as file:
+        try:
+            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            raise UserError(f"{path}: another process is at work here; wait for its end.") from None
+        yield
+
+
 def remove(path: str) -> None:
-    """Removes a file or a directory with all it holds; nothing happens if it is not there."""
+    """Removes a file or a directory with all it holds; nothing happens if it is not there.
+
+    What another process writes meanwhile may stay, so nothing may be trusted by its name alone.
+    """
     if os.path.isdir(_local(path)):
         shutil.rmtree(path, ignore_errors=True)
     else:
@@ -93,7 +138,7 @@ def remove(path: str) -> None:
 
 def remove_asides(directory: str) -> None:
     """Removes what killed programs left half-written below a directory."""
-    for path in glob.glob(join(_local(directory), "**", f"*{ASIDE}"), recursive=True):
+    for path in glob.glob(join(glob.escape(_local(directory)), "**", f"*{ASIDE}"), recursive=True):
         remove(path)
 
 
@@ -107,9 +152,20 @@ def find(patterns: Iterable[str]) -> list[FileInfo]:
         for name in names:
             if os.path.isdir(name):
                 raise UserError(f"{name}: is a directory; name its files, such as '{name}/*'.")
+            if not _is_unicode(name):
+                raise UserError(f"{name!r}: the name is not UTF-8; rename the file.")
             stat = os.stat(name)
-            found.setdefault(name, FileInfo(name, stat.st_size, stat.st_mtime_ns))
+            info = FileInfo(name, stat.st_size, stat.st_mtime_ns)
+            found.setdefault(os.path.realpath(name), info)
     return list(found.values())
+
+
+def _is_unicode(name: str) -> bool:
+    try:
+        name.encode()
+    except UnicodeEncodeError:
+        return False
+    return True
 
 
 def codec(path: str) -> str | None:
@@ -138,7 +194,8 @@ class Decompressed:
             return self._stream.read(size)
         except OSError as error:
             raise UserError(
-                f"{self._path}: cannot be decompressed ({error}); is it cut short? Copy it again."
+                f"{self._path}: cannot be decompressed ({error}); is it "
+                "whole, and compressed as its ending says?"
             ) from None
 
     def position(self) -> int:

@@ -29,6 +29,7 @@ from pipelines import progress
 from pipelines.job import Job
 from pipelines.sources import Block, Piece, read_blocks
 
+WRITTEN_AT_ONCE = 65_536
 WRITING_SHARE = 0.25  # what writing the shards takes of the time that encoding takes
 SPILL_SCHEMA = pa.schema(
     [("key", pa.uint64()), ("click", pa.bool_()), ("record", pa.large_binary())]
@@ -36,8 +37,8 @@ SPILL_SCHEMA = pa.schema(
 
 
 @dataclass(frozen=True)
-class Shard:
-    """A file of the dataset.
+class ShardPlan:
+    """A file of the dataset that is to be written.
 
     Attributes:
         split: The split it is a part of.
@@ -60,16 +61,16 @@ class Shard:
         return f"{self.split}/part-{self.index:05}-of-{self.of:05}{ending}"
 
 
-def list_shards(shards: dict[str, int], gzip: bool) -> list[Shard]:
+def list_shards(shards: dict[str, int], gzip: bool) -> list[ShardPlan]:
     """All shards, given their number a split."""
-    listed: list[Shard] = []
+    listed: list[ShardPlan] = []
     for split in SPLITS:
         for index in range(shards.get(split, 0)):
-            listed.append(Shard(split, index, shards[split], len(listed), gzip))
+            listed.append(ShardPlan(split, index, shards[split], len(listed), gzip))
     return listed
 
 
-def build(pipeline: beam.Pipeline, pieces: list[Piece], shards: list[Shard], job: Job) -> None:
+def build(pipeline: beam.Pipeline, pieces: list[Piece], shards: list[ShardPlan], job: Job) -> None:
     """Adds pass 2 to a pipeline; each finished shard leaves a JSON file with its counts."""
     share = int(WRITING_SHARE * sum(piece.size for piece in pieces) / len(shards))
     spills = (
@@ -87,7 +88,7 @@ def build(pipeline: beam.Pipeline, pieces: list[Piece], shards: list[Shard], job
     )
 
 
-def shard_counts(job: Job, shard: Shard) -> dict[str, Any] | None:
+def shard_counts(job: Job, shard: ShardPlan) -> dict[str, Any] | None:
     """The counts of a finished shard: file, rows, clicks, bytes; None if it is not finished."""
     path = _counts_path(job, shard)
     return json.loads(storage.read(path)) if storage.exists(path) else None
@@ -96,7 +97,7 @@ def shard_counts(job: Job, shard: Shard) -> dict[str, Any] | None:
 class EncodeBlocks(beam.DoFn):
     """Encodes a piece block by block into spill files, and yields their paths."""
 
-    def __init__(self, job: Job, shards: list[Shard]):
+    def __init__(self, job: Job, shards: list[ShardPlan]):
         self._job = job
         self._shards = shards
         self._shared = Shared()
@@ -105,14 +106,14 @@ class EncodeBlocks(beam.DoFn):
 
     def setup(self) -> None:
         """Loads the encoding, once for all workers of a process."""
-        self._encoding = self._shared.acquire(lambda: Encoding.load(self._job.directory))
+        self._encoding = self._shared.acquire(lambda: Encoding.load(self._job.staging))
 
     def process(self, piece: Piece) -> Iterator[str]:
         """Yields the paths of the piece's spill files."""
         job = self._job
         for block in read_blocks(piece, job.schema, job.block_bytes):
             name = f"{piece.index:05}-{block.index:05}.arrow"
-            path = storage.join(job.work_directory, "spill", name)
+            path = storage.join(job.work, "spill", name)
             spilled = 0
             if not storage.exists(path):
                 spilled = self._spill(block, path)
@@ -122,7 +123,7 @@ class EncodeBlocks(beam.DoFn):
 
     def _spill(self, block: Block, path: str) -> int:
         rows = block.rows
-        splits = self._job.splitter.assign(rows.number, rows.batch, block.piece.file.split)
+        splits = self._job.splitter.assign(rows.number, rows.keys, block.piece.file.split)
         key = shuffle_key(rows.number, self._job.schema.split.seed)
         batch = np.full(len(key), -1)
         first = {shard.split: shard for shard in reversed(self._shards)}
@@ -144,34 +145,31 @@ class EncodeBlocks(beam.DoFn):
         return whole.num_rows
 
 
-def _write_shard(shard: Shard, spills: list[str], job: Job, progress_size: int) -> None:
+def _write_shard(shard: ShardPlan, spills: list[str], job: Job, progress_size: int) -> None:
     """Gathers the rows of a shard, orders them by their keys, and writes them."""
     if shard_counts(job, shard) is None:
         _gather_shard(shard, spills, job)
     progress.report(job.progress_path, 0, progress_size)
 
 
-def _gather_shard(shard: Shard, spills: list[str], job: Job) -> None:
-    batches = []
+def _gather_shard(shard: ShardPlan, spills: list[str], job: Job) -> None:
+    keys, clicks, records = [], 0, []
     for path in sorted(spills):
         with storage.open_read(path) as file:
-            batches.append(pa.ipc.open_file(file).get_batch(shard.batch))
-    table = pa.Table.from_batches(batches, SPILL_SCHEMA).sort_by("key").combine_chunks()
-    path = storage.join(job.directory, shard.path)
-    with storage.create(path) as file:
+            batch = pa.ipc.open_file(file).get_batch(shard.batch)
+        keys.append(batch["key"].to_numpy())
+        clicks += batch["click"].true_count
+        records.append(batch["record"])
+    order = np.argsort(np.concatenate(keys))
+    whole = pa.concat_arrays(records)
+    del records  # a shard may be large: it is held once, and written piece by piece
+    with storage.create(storage.join(job.staging, shard.path)) as file:
         with _compressed(file) if shard.gzip else contextlib.nullcontext(file) as stream:
-            for chunk in table["record"].chunks:
-                _, offsets, content = chunk.buffers()
-                bounds = np.frombuffer(offsets, np.int64)[chunk.offset :]
-                start, end = int(bounds[0]), int(bounds[len(chunk)])
-                stream.write(content.slice(start, end - start))
+            for start in range(0, len(order), WRITTEN_AT_ONCE):
+                taken = whole.take(pa.array(order[start : start + WRITTEN_AT_ONCE]))
+                stream.write(taken.buffers()[2])
         size = file.tell()
-    counts = {
-        "file": shard.path,
-        "rows": table.num_rows,
-        "clicks": int(np.sum(table["click"].to_numpy())),
-        "bytes": size,
-    }
+    counts = {"file": shard.path, "rows": len(order), "clicks": clicks, "bytes": size}
     storage.write(_counts_path(job, shard), json.dumps(counts).encode())
 
 
@@ -179,5 +177,5 @@ def _compressed(file: BinaryIO) -> gzip.GzipFile:
     return gzip.GzipFile(fileobj=file, mode="wb", compresslevel=4, mtime=0, filename="")
 
 
-def _counts_path(job: Job, shard: Shard) -> str:
-    return storage.join(job.work_directory, "shards", f"{shard.split}-{shard.index:05}.json")
+def _counts_path(job: Job, shard: ShardPlan) -> str:
+    return storage.join(job.work, "shards", f"{shard.split}-{shard.index:05}.json")

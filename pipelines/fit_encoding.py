@@ -17,6 +17,7 @@ from fives_tf.encoding import (
     VocabularyField,
     field_document,
     is_missing_category,
+    is_missing_number,
     missing_numbers,
     to_single,
     vocabulary_files,
@@ -30,7 +31,7 @@ from fives_tf.fitting import (
     merge_counts,
     partition,
 )
-from fives_tf.schema import Column
+from fives_tf.schema import SPLITS, Column
 from fives_tf.splitting import TEST
 from pipelines import progress
 from pipelines.job import Job
@@ -39,7 +40,7 @@ from pipelines.sources import Block, Piece, read_blocks
 PARTS = 16
 COMPACT_ROWS = 20_000  # loose counts that are kept before they are added up
 DISTINCT_PER_ID = 16  # distinct values that are counted for each id that max_vocab allows
-LEAST_COUNTED = 1_000_000
+LEAST_COUNTED = 1_000_000  # even if max_vocab is small
 SHOWN_REJECTS = 5
 MERGED_AT_ONCE = 256
 
@@ -51,7 +52,7 @@ def build(pipeline: beam.Pipeline, pieces: list[Piece], job: Job, result_path: s
     JSON file at `result_path` with the totals and a document for each field.
     """
     columns = {column.name: column for column in job.schema.columns}
-    most = _most_distinct(job.schema.columns)
+    most = max(map(_most_distinct, job.schema.columns))
     summaries = (
         pipeline
         | "CreatePieces" >> beam.Create(pieces)
@@ -62,9 +63,9 @@ def build(pipeline: beam.Pipeline, pieces: list[Piece], job: Job, result_path: s
     categorical = (
         summaries["values"]
         | "CountValues" >> beam.CombinePerKey(CountValues(most))
-        | "DropRareValues" >> beam.Map(_drop_rare, columns, most)
+        | "DropRareValues" >> beam.Map(_drop_rare, columns)
         | "GatherParts" >> beam.GroupByKey()
-        | "WriteVocabulary" >> beam.Map(_fit_categorical, columns, job.directory)
+        | "WriteVocabulary" >> beam.Map(_fit_categorical, columns, job.staging)
     )
     numeric = (
         summaries["numbers"]
@@ -98,29 +99,37 @@ class SummarizeBlocks(beam.DoFn):
     def process(self, piece: Piece) -> Iterator[Any]:
         """Yields counts of values, summaries of numbers, and totals."""
         job = self._job
+        numbers: dict[str, NumericSummary] = {}
         for block in read_blocks(piece, job.schema, job.block_bytes):
-            yield from self._summarize(block)
+            yield from self._summarize(block, numbers)
             self._rows.inc(len(block.rows.label))
             progress.report(job.progress_path, len(block.rows.label), block.size)
+        for name, summary in numbers.items():
+            key = (name, piece.index // MERGED_AT_ONCE)
+            yield beam.pvalue.TaggedOutput("numbers", (key, (piece.index, summary)))
 
-    def _summarize(self, block: Block) -> Iterator[Any]:
+    def _summarize(self, block: Block, numbers: dict[str, NumericSummary]) -> Iterator[Any]:
+        """Yields counts of values and totals, and adds up the summaries of numbers."""
         rows, place = block.rows, (block.piece.index, block.index)
-        splits = self._job.splitter.assign(rows.number, rows.batch, block.piece.file.split)
+        splits = self._job.splitter.assign(rows.number, rows.keys, block.piece.file.split)
         fitted = rows.batch.filter(pa.array(splits != TEST))
         for column in self._job.schema.columns:
             values = fitted.column(column.name)
             if column.numeric:
-                numbers = to_single(values)
-                missing = np.isnan(numbers) | np.isin(numbers, missing_numbers(column.missing))
-                key = (column.name, block.piece.index // MERGED_AT_ONCE)
-                summary = NumericSummary.of(numbers, missing)
-                yield beam.pvalue.TaggedOutput("numbers", (key, (place, summary)))
+                single = to_single(values)
+                missing = is_missing_number(single, missing_numbers(column.missing))
+                parts = [NumericSummary.of(single, missing)]
+                if column.name in numbers:
+                    parts.insert(0, numbers[column.name])
+                numbers[column.name] = NumericSummary.merge(parts)
             else:
                 for part, counts in _counts_by_part(values, column):
                     yield beam.pvalue.TaggedOutput("values", ((column.name, part), counts))
-        totals = {"rows": len(rows.label), "fitted": fitted.num_rows, "rejected": len(rows.rejects)}
+        totals: dict[str, Any] = {"rejected": len(rows.rejects)}
+        for code, split in enumerate(SPLITS):
+            totals[split] = int(np.sum(splits == code))
         if rows.rejects:
-            totals["examples"] = [(place, _write_rejects(block, self._job.directory))]
+            totals["examples"] = [(place, _write_rejects(block, self._job.staging))]
         yield beam.pvalue.TaggedOutput("totals", totals)
 
 
@@ -165,10 +174,9 @@ class CountValues(beam.CombineFn):
         return self.compact(accumulator)[0]
 
 
-def _most_distinct(columns: tuple[Column, ...]) -> int:
-    """How many distinct values a part may have; parts are not of quite the same size."""
-    ids = max((column.max_vocab or 0 for column in columns), default=0)
-    return 2 * DISTINCT_PER_ID * max(ids, LEAST_COUNTED) // PARTS
+def _most_distinct(column: Column) -> int:
+    """How many distinct values a part of a column may have."""
+    return max(DISTINCT_PER_ID * (column.max_vocab or 0), LEAST_COUNTED) // PARTS
 
 
 def _counts_by_part(
@@ -190,15 +198,15 @@ def _counts_by_part(
 
 
 def _drop_rare(
-    counted: tuple[tuple[str, int], pa.RecordBatch], columns: dict[str, Column], most: int
+    counted: tuple[tuple[str, int], pa.RecordBatch], columns: dict[str, Column]
 ) -> tuple[str, dict[str, Any]]:
     """What a part adds to its column: the frequent values, and sums over the others."""
     (name, _), counts = counted
     column = columns[name]
-    if counts.num_rows > most:
+    if counts.num_rows > _most_distinct(column):
         raise UserError(
-            f"column `{name}` has more than about {most * PARTS // 2:,} distinct values, too many "
-            "to count; give it `hash_buckets` in the schema's overrides."
+            f"column `{name}` has more than {_most_distinct(column) * PARTS:,} distinct values, "
+            "too many to count; give it `hash_buckets` in the schema's overrides."
         )
     present = counts.filter(pa.array(~is_missing_category(counts["value"], column.missing)))
     total, used = (int(batch["count"].to_numpy().sum()) for batch in (counts, present))
@@ -249,7 +257,7 @@ def _in_order(parts: Iterable) -> list[NumericSummary]:
 
 def _add_totals(totals: Iterable[dict[str, Any]]) -> dict[str, Any]:
     """Sums; of the rejected rows, the first few of the log."""
-    added: dict[str, Any] = {"rows": 0, "fitted": 0, "rejected": 0, "examples": []}
+    added: dict[str, Any] = dict.fromkeys((*SPLITS, "rejected"), 0) | {"examples": []}
     for part in totals:
         for key, value in part.items():
             added[key] = added[key] + value

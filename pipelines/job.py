@@ -14,18 +14,18 @@ class Job:
     Attributes:
         schema: What the columns mean.
         splitter: Which rows go where.
-        directory: The dataset directory.
+        work: The directory for what this run has done so far.
         block_bytes: How much of a compressed file is held in memory at a time.
         progress_path: The progress file, if the workers run on this machine.
     """
 
     schema: Schema
     splitter: Splitter
-    directory: str
+    work: str
     block_bytes: int
     progress_path: str | None
 
     @property
-    def work_directory(self) -> str:
-        """Where unfinished work is kept until the dataset is complete."""
-        return storage.join(self.directory, "work")
+    def staging(self) -> str:
+        """The files of the dataset, which move to their places when all are there."""
+        return storage.join(self.work, "dataset")

@@ -9,16 +9,17 @@ import contextlib
 import dataclasses
 import hashlib
 import json
-from collections.abc import Iterable
+import uuid
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 from typing import Any
 
 import apache_beam as beam
 from apache_beam.options.pipeline_options import PipelineOptions
 
-from fives_tf import storage
-from fives_tf.dataset import MANIFEST, SCHEMA, Dataset, manifest_json
-from fives_tf.encoding import encoding_json
+from fives_tf import __version__, storage
+from fives_tf.dataset import MANIFEST, SCHEMA, WORK, Dataset, manifest_json
+from fives_tf.encoding import ENCODING, encoding_json
 from fives_tf.errors import UserError
 from fives_tf.schema import SPLITS, Schema
 from fives_tf.splitting import Splitter
@@ -28,16 +29,20 @@ from pipelines.sources import (
     LogFile,
     Piece,
     Range,
-    Scan,
+    RangeScan,
     open_log,
     plan_pieces,
     scan_range,
     text_ranges,
 )
 
+PLAN = "plan.json"
+LOCK = "fives.lock"
+FILES = (ENCODING, SCHEMA, "vocab", "counts", "rejected")
 MEBIBYTE = 1 << 20
 ROWS_PER_SHARD = 200_000
-MOST_SHARDS = 1024
+LEAST_SHARDS = 4
+MOST_SHARDS = 4096
 MOST_PIECES = 4096
 
 
@@ -80,46 +85,68 @@ def preprocess(
     """
     options = options or Options()
     files = open_log(inputs, schema)
+    _check_place(directory, files)
     piece_bytes = options.piece_bytes or _piece_bytes(files)
     fingerprint = _fingerprint(files, schema, piece_bytes, options)
-    if _is_complete(directory, fingerprint, options):
-        return Dataset.open(directory)
+    with _locked(directory):
+        if not _is_complete(directory, fingerprint, options):
+            plan = _Plan.load(directory)
+            if plan is None:
+                plan = _make_plan(files, schema, piece_bytes, fingerprint, directory, options)
+            _run_passes(plan, files, schema, piece_bytes, fingerprint, directory, options)
+    return Dataset.open(directory)
 
-    work = storage.join(directory, "work")
-    plan = _Plan.load(work) or _make_plan(files, schema, piece_bytes, fingerprint, work, options)
+
+def _run_passes(plan, files, schema, piece_bytes, fingerprint, directory, options) -> None:
+    work = storage.join(directory, WORK, plan.run)
     job = Job(
         schema=schema,
         splitter=Splitter(schema.split, plan.rows),
-        directory=directory,
+        work=work,
         block_bytes=piece_bytes,
-        progress_path=storage.join(work, "progress") if runner.is_local(options.beam) else None,
+        progress_path=_progress_path(directory, options),
     )
     fitted = _fit(plan.pieces, job, options)
-    _check_rejected(fitted, directory, options.max_bad_fraction)
-    shards = encode_log.list_shards(_shard_numbers(fitted["rows"], schema, options), options.gzip)
-    with _shown(job, "pass 2: encode", plan.pieces, 1 + encode_log.WRITING_SHARE):
-        runner.run(options.beam, lambda p: encode_log.build(p, plan.pieces, shards, job))
-    return _finish(files, fitted, shards, job, fingerprint)
+    _check_rejected(fitted, storage.join(job.staging, "rejected"), options.max_bad_fraction)
+    _check_splits(fitted, schema)
+    shards = encode_log.list_shards(_shard_numbers(fitted, options), options.gzip)
+    if any(encode_log.shard_counts(job, shard) is None for shard in shards):
+        with _shown(job, "pass 2: encode", plan.pieces, 1 + encode_log.WRITING_SHARE):
+            runner.run(options.beam, lambda p: encode_log.build(p, plan.pieces, shards, job))
+    _publish(files, fitted, shards, job, fingerprint, directory)
 
 
 @dataclass(frozen=True)
 class _Plan:
+    """The pieces of the log.
+
+    Attributes:
+        run: A name that no other run has. What a run does is kept below it, so that workers that
+            outlive a killed run cannot meddle with the next.
+        pieces: The pieces.
+        rows: The number of rows of the log.
+    """
+
+    run: str
     pieces: list[Piece]
     rows: int
 
     @classmethod
-    def load(cls, work: str) -> "_Plan | None":
-        path = storage.join(work, "plan.json")
+    def load(cls, directory: str) -> "_Plan | None":
+        """The plan of an unfinished run, if there is one."""
+        path = storage.join(directory, WORK, PLAN)
         if not storage.exists(path):
             return None
         document = json.loads(storage.read(path))
         files = [LogFile(**{**f, "columns": tuple(f["columns"])}) for f in document["files"]]
         pieces = [Piece(**{**p, "file": files[p["file"]]}) for p in document["pieces"]]
-        return cls(pieces, document["rows"])
+        return cls(document["run"], pieces, document["rows"])
 
-    def save(self, work: str, fingerprint: dict[str, Any], files: list[LogFile]) -> None:
+    def save(self, directory: str, fingerprint: dict[str, Any], files: list[LogFile]) -> None:
+        """Writes the plan down; from then on the run can be resumed."""
         at = {file.path: index for index, file in enumerate(files)}
         document = {
+            "run": self.run,
             "fingerprint": fingerprint,
             "rows": self.rows,
             "files": [dataclasses.asdict(file) for file in files],
@@ -127,16 +154,44 @@ class _Plan:
                 dataclasses.asdict(piece) | {"file": at[piece.file.path]} for piece in self.pieces
             ],
         }
-        storage.write(storage.join(work, "plan.json"), json.dumps(document).encode())
+        storage.write(storage.join(directory, WORK, PLAN), json.dumps(document).encode())
+
+
+def _check_place(directory: str, files: list[LogFile]) -> None:
+    """Refuses a directory with anything in it that is not ours."""
+    for file in files:
+        if storage.holds(directory, file.path):
+            raise UserError(f"{directory}: holds the log {file.path}; choose another directory.")
+    if storage.exists(directory) and not storage.is_directory(directory):
+        raise UserError(f"{directory}: is a file; choose another directory.")
+    ours = any(storage.exists(storage.join(directory, *p)) for p in ((MANIFEST,), (WORK, LOCK)))
+    if storage.names(directory) and not ours:
+        raise UserError(
+            f"{directory}: is not empty, and holds no dataset; choose another directory."
+        )
+
+
+@contextlib.contextmanager
+def _locked(directory: str) -> Iterator[None]:
+    """Keeps other runs away, and removes the working directory if nobody needs it any more."""
+    work = storage.join(directory, WORK)
+    with storage.lock(storage.join(work, LOCK)):
+        try:
+            yield
+        finally:
+            complete = storage.exists(storage.join(directory, MANIFEST))
+            if complete or not storage.exists(storage.join(work, PLAN)):
+                storage.remove(work)
+                if not storage.names(directory):
+                    storage.remove(directory)
 
 
 def _is_complete(directory: str, fingerprint: dict[str, Any], options: Options) -> bool:
     """Whether there is nothing to do; refuses a directory that may not be touched."""
     manifest = storage.join(directory, MANIFEST)
-    plan = storage.join(directory, "work", "plan.json")
+    plan = storage.join(directory, WORK, PLAN)
     if options.overwrite:
-        for name in (MANIFEST, "work", "vocab", "rejected", "encoding.json", SCHEMA, *SPLITS):
-            storage.remove(storage.join(directory, name))
+        _clear(directory)
         return False
     if storage.exists(manifest):
         if options.resume and Dataset.open(directory).manifest["fingerprint"] == fingerprint:
@@ -146,6 +201,7 @@ def _is_complete(directory: str, fingerprint: dict[str, Any], options: Options) 
             "to replace it."
         )
     if not storage.exists(plan):
+        _clear(directory)  # what a run left that was killed while it cleared the directory
         return False
     if not options.resume:
         raise UserError(
@@ -159,8 +215,18 @@ def _is_complete(directory: str, fingerprint: dict[str, Any], options: Options) 
             f"{directory}: cannot be resumed: the {' and the '.join(changed)} changed since the "
             "run began. Give --overwrite to start again."
         )
-    storage.remove_asides(directory)
+    storage.remove_asides(storage.join(directory, WORK))
     return False
+
+
+def _clear(directory: str) -> None:
+    """Removes a dataset and what is left of runs; first what makes either look usable."""
+    work = storage.join(directory, WORK)
+    for name in (MANIFEST, storage.join(WORK, PLAN), *FILES, *SPLITS):
+        storage.remove(storage.join(directory, name))
+    for name in storage.names(work):
+        if name != LOCK:
+            storage.remove(storage.join(work, name))
 
 
 def _make_plan(
@@ -168,11 +234,12 @@ def _make_plan(
     schema: Schema,
     piece_bytes: int,
     fingerprint: dict[str, Any],
-    work: str,
+    directory: str,
     options: Options,
 ) -> _Plan:
+    run = uuid.uuid4().hex[:12]
     ranges = text_ranges(files, schema.format, piece_bytes)
-    result = storage.join(work, "scan.json")
+    result = storage.join(directory, WORK, run, "scan.json")
     if ranges:
 
         def build(pipeline: beam.Pipeline) -> None:
@@ -190,74 +257,88 @@ def _make_plan(
 
         runner.run(options.beam, build)
     scans = _read_scans(result, ranges) if ranges else {}
-    plan = _Plan(*plan_pieces(files, schema.format, scans))
+    plan = _Plan(run, *plan_pieces(files, schema.format, scans))
     if plan.rows == 0:
         raise UserError(f"{', '.join(file.path for file in files)}: no row to read.")
-    plan.save(work, fingerprint, files)
+    plan.save(directory, fingerprint, files)
     return plan
 
 
 def _scan(
     numbered: tuple[int, Range], files: list[LogFile], schema: Schema, block_bytes: int
-) -> tuple[int, Scan]:
+) -> tuple[int, RangeScan]:
     index, part = numbered
     return index, scan_range(part, files, schema.format, block_bytes)
 
 
-def _write_scans(path: str, scans: dict[int, Scan]) -> None:
+def _write_scans(path: str, scans: dict[int, RangeScan]) -> None:
     document = {str(index): dataclasses.asdict(scan) for index, scan in scans.items()}
     storage.write(path, json.dumps(document).encode())
 
 
-def _read_scans(path: str, ranges: list[Range]) -> dict[Range, Scan]:
+def _read_scans(path: str, ranges: list[Range]) -> dict[Range, RangeScan]:
     document = json.loads(storage.read(path))
-    return {part: Scan(**document[str(index)]) for index, part in enumerate(ranges)}
+    return {part: RangeScan.of(document[str(index)]) for index, part in enumerate(ranges)}
 
 
 def _fit(pieces: list[Piece], job: Job, options: Options) -> dict[str, Any]:
     """Runs pass 1 unless its result is there, and writes the encoding."""
-    path = storage.join(job.work_directory, "fit.json")
+    path = storage.join(job.work, "fit.json")
     if not storage.exists(path):
         with _shown(job, "pass 1: fit", pieces):
             runner.run(options.beam, lambda p: fit_encoding.build(p, pieces, job, path))
     fitted = json.loads(storage.read(path))
-    if fitted["fitted"] == 0:
-        _check_rejected(fitted, job.directory, options.max_bad_fraction)
-        raise UserError("the training and validation splits hold no row; change the split.")
-    documents = [d for column in job.schema.columns for d in fitted["fields"][column.name]]
-    content = encoding_json(documents, fitted["fitted"])
-    storage.write(storage.join(job.directory, "encoding.json"), content)
+    if fitted["train"] + fitted["valid"]:
+        documents = [d for column in job.schema.columns for d in fitted["fields"][column.name]]
+        content = encoding_json(documents, fitted["train"] + fitted["valid"])
+        storage.write(storage.join(job.staging, ENCODING), content)
     return fitted
 
 
-def _check_rejected(fitted: dict[str, Any], directory: str, max_bad_fraction: float) -> None:
+def _check_splits(fitted: dict[str, Any], schema: Schema) -> None:
+    """The network learns on one split and the adjacency tensor on the other."""
+    for name in ("train", "valid"):
+        if fitted[name] == 0:
+            rows = ", ".join(f"{fitted[split]:,} {split}" for split in SPLITS)
+            raise UserError(
+                f"the {name} split has no row ({rows}); change `split` in the schema, which is by "
+                f"{schema.split.by}, and run again with --overwrite."
+            )
+
+
+def _check_rejected(fitted: dict[str, Any], place: str, max_bad_fraction: float) -> None:
     """Fails if too many rows are bad, with the first of them."""
-    bad, total = fitted["rejected"], fitted["rejected"] + fitted["rows"]
+    bad = fitted["rejected"]
+    total = bad + sum(fitted[split] for split in SPLITS)
     if bad <= max_bad_fraction * total:
         return
     shown = "\n".join(f"  {r['file']}:{r['line']}: {r['reason']}" for r in fitted["examples"])
     raise UserError(
         f"{bad:,} of {total:,} rows are bad, more than --max_bad_fraction={max_bad_fraction:g} "
-        f"allows. The first:\n{shown}\nAll of them are in {storage.join(directory, 'rejected')}. "
+        f"allows. The first:\n{shown}\nAll of them are in {place}. "
         "Correct the schema or the log and run again with --overwrite, or allow more and --resume."
     )
 
 
-def _finish(
+def _publish(
     files: list[LogFile],
     fitted: dict[str, Any],
-    shards: list[encode_log.Shard],
+    shards: list[encode_log.ShardPlan],
     job: Job,
     fingerprint: dict[str, Any],
-) -> Dataset:
+    directory: str,
+) -> None:
+    """Moves the files of the dataset to their places, and writes the manifest last."""
     counts: dict[str, list[dict[str, Any]]] = {}
     for shard in shards:
         counts.setdefault(shard.split, []).append(encode_log.shard_counts(job, shard))
-    written = sum(one["rows"] for part in counts.values() for one in part)
-    if written != fitted["rows"]:
-        raise RuntimeError(f"{written} rows were written, but {fitted['rows']} were read")
-    schema_path = storage.join(job.directory, SCHEMA)
-    storage.write(schema_path, job.schema.to_yaml().encode())
+    for split, part in counts.items():
+        written = sum(one["rows"] for one in part)
+        if written != fitted[split]:
+            raise RuntimeError(f"{written} rows of {split} were written, {fitted[split]} were read")
+    storage.write(storage.join(job.staging, SCHEMA), job.schema.to_yaml().encode())
+    for name in storage.names(job.staging):
+        storage.move(storage.join(job.staging, name), storage.join(directory, name))
     content = manifest_json(
         fields=[f["name"] for c in job.schema.columns for f in fitted["fields"][c.name]],
         shards=counts,
@@ -266,9 +347,7 @@ def _finish(
         inputs=[{"path": file.path, "bytes": file.size} for file in files],
         fingerprint=fingerprint,
     )
-    storage.write(storage.join(job.directory, MANIFEST), content)
-    storage.remove(job.work_directory)
-    return Dataset.open(job.directory)
+    storage.write(storage.join(directory, MANIFEST), content)
 
 
 def _piece_bytes(files: list[LogFile]) -> int:
@@ -277,15 +356,16 @@ def _piece_bytes(files: list[LogFile]) -> int:
     return min(max(16 * MEBIBYTE, total // MOST_PIECES), 256 * MEBIBYTE)
 
 
-def _shard_numbers(rows: int, schema: Schema, options: Options) -> dict[str, int]:
+def _shard_numbers(fitted: dict[str, Any], options: Options) -> dict[str, int]:
     """The number of shards by split, in proportion to the rows where the user did not say."""
-    split = schema.split
-    share = {"valid": split.valid or 0.1, "test": split.test or 0.1}
-    train = options.shards.get("train") or min(max(4, rows // ROWS_PER_SHARD), MOST_SHARDS)
-    numbers = {"train": train}
-    for name in split.splits()[1:]:
-        numbers[name] = options.shards.get(name) or max(1, round(train * share[name]))
-    return numbers
+    train = options.shards.get("train", 0)
+    train = train or min(max(LEAST_SHARDS, fitted["train"] // ROWS_PER_SHARD), MOST_SHARDS)
+    return {
+        split: options.shards.get(split, 0)
+        or max(1, round(train * fitted[split] / fitted["train"]))
+        for split in SPLITS
+        if fitted[split]
+    } | {"train": train}
 
 
 def _fingerprint(
@@ -293,12 +373,18 @@ def _fingerprint(
 ) -> dict[str, Any]:
     """What must be unchanged for a run to be resumed, by the words of the error."""
     inputs = [[file.path, file.size, file.modified] for file in files]
-    layout = [piece_bytes, options.shards, options.gzip]
+    layout = [piece_bytes, sorted(options.shards.items()), options.gzip]
     return {
+        "version of the program": __version__,
         "inputs": hashlib.sha256(json.dumps(inputs).encode()).hexdigest(),
         "schema": hashlib.sha256(schema.to_yaml().encode()).hexdigest(),
         "flags for pieces and shards": hashlib.sha256(json.dumps(layout).encode()).hexdigest(),
     }
+
+
+def _progress_path(directory: str, options: Options) -> str | None:
+    """Workers that run elsewhere cannot write to a file here."""
+    return storage.join(directory, WORK, "progress") if runner.is_local(options.beam) else None
 
 
 def _shown(

@@ -47,12 +47,15 @@ def show(path: str, label: str, total: int, unit: str = "rows") -> Iterator[None
         done = threading.Event()
         watcher = threading.Thread(target=_watch, args=(path, view, done), daemon=True)
         watcher.start()
+        finished = False
         try:
             yield
+            finished = True
         finally:
             done.set()
             watcher.join()
-            view.close(*_totals(path))
+            rows, size = _totals(path)
+            view.close(rows, total if finished else size)
 
 
 @contextlib.contextmanager

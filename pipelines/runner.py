@@ -9,6 +9,7 @@ from collections.abc import Callable, Iterator
 
 import apache_beam as beam
 from apache_beam.options.pipeline_options import PipelineOptions, StandardOptions
+from apache_beam.runners.runner import create_runner
 
 from fives_tf.errors import UserError, nearest
 
@@ -27,7 +28,11 @@ def pipeline_options(
         worker_kind: `threads` or `processes`.
     """
     options = PipelineOptions(flags)
-    if options.view_as(StandardOptions).runner is not None:
+    named = options.view_as(StandardOptions).runner
+    if named is not None:
+        _check_runner(named)
+        if workers:
+            raise UserError(f"--workers is for the in-process runner, not for {named}.")
         return options
     _refuse_unknown(options)
     mode = {"threads": "multi_threading", "processes": "multi_processing"}[worker_kind]
@@ -65,6 +70,13 @@ def run(options: PipelineOptions, build: Callable[[beam.Pipeline], None]) -> Non
         if message is None:
             raise
         raise UserError(message.group(1)) from None
+
+
+def _check_runner(name: str) -> None:
+    try:
+        create_runner(name)
+    except (ValueError, ImportError) as error:
+        raise UserError(f"--runner={name}: {error}") from None
 
 
 @contextlib.contextmanager

@@ -2,15 +2,16 @@
 
 A piece is a byte range of a text file that begins and ends between records (quoted line breaks do
 not end a record), a whole compressed file, or a row group of a Parquet file. Where a record ends
-depends on all the quotes before it, so each range is scanned once on its own, and the scans are put
-together into pieces with exact bounds, first row and first line.
+depends on all the quotes before it, so each range is scanned on its own for both cases, and the
+scans are put together into pieces with exact bounds, first row and first line.
 """
 
 import functools
+import itertools
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
+from typing import Any
 
-import numpy as np
 import pyarrow as pa
 import pyarrow.csv as pa_csv
 import pyarrow.parquet as pq
@@ -18,12 +19,12 @@ import pyarrow.parquet as pq
 from fives_tf import storage
 from fives_tf.errors import UserError
 from fives_tf.parsing import Rows, parse_batch, parse_text
+from fives_tf.scanning import NEWLINE, Scan, State, scan, scan_exactly, scan_fast
 from fives_tf.schema import Format, Schema
 from fives_tf.splitting import file_split
 
 PARQUET_ROWS = 65_536
 _BOM = b"\xef\xbb\xbf"
-_NEWLINE = 10
 
 
 @dataclass(frozen=True)
@@ -59,26 +60,49 @@ class Range:
 
 
 @dataclass(frozen=True)
-class Scan:
-    """What a range holds, for a start outside quotes and for a start inside.
+class Finding:
+    """What a range holds if it begins in a given state.
+
+    Attributes:
+        records: The number of line breaks that end a record.
+        lines: The number of all line breaks.
+        first: Where, in bytes from the start of the range, the first record ends; None if none.
+        first_lines: The number of line breaks up to there.
+        state: The state at the end.
+        certain: Whether this is right; see `fives_tf.scanning.Scan`.
+    """
+
+    records: int
+    lines: int
+    first: int | None
+    first_lines: int
+    state: int
+    certain: bool
+
+
+@dataclass(frozen=True)
+class RangeScan:
+    """What a range holds.
 
     Attributes:
         size: The number of bytes, decompressed.
-        quotes: The number of quote signs.
-        lines: The number of line breaks.
-        records: The number of line breaks that end a record.
-        first: Where, in bytes from the start of the range, the first of those ends; None if none.
-        first_lines: The number of line breaks up to there.
         open_end: Whether the last byte is no line break.
+        doubled: Whether a quote stands on both sides of the start.
+        outside: The finding for a start outside quoted values.
+        inside: The finding for a start within one.
     """
 
     size: int
-    quotes: int
-    lines: int
-    records: tuple[int, int]
-    first: tuple[int | None, int | None]
-    first_lines: tuple[int, int]
     open_end: bool
+    doubled: bool
+    outside: Finding
+    inside: Finding | None
+
+    @classmethod
+    def of(cls, document: dict[str, Any]) -> "RangeScan":
+        """Reads what `dataclasses.asdict` wrote."""
+        findings = {name: document[name] for name in ("outside", "inside")}
+        return cls(**document | {name: f and Finding(**f) for name, f in findings.items()})
 
 
 @dataclass(frozen=True)
@@ -144,42 +168,37 @@ def text_ranges(files: list[LogFile], form: Format, piece_bytes: int) -> list[Ra
     return ranges
 
 
-def scan_range(part: Range, files: list[LogFile], form: Format, block_bytes: int) -> Scan:
-    """Counts what the pieces must know about a range."""
-    path = files[part.file].path
-    if not storage.codec(path):
-        with storage.open_read(path) as file:
-            file.seek(part.start)
-            return _scan(np.frombuffer(file.read(part.end - part.start), np.uint8), form)
-    size = records = lines = quotes = first_lines = 0
-    first, open_end = None, False
-    with storage.Decompressed(path) as stream:
-        stream.read(part.start)
-        while data := stream.read(block_bytes):
-            scan = _scan(np.frombuffer(data, np.uint8), form)
-            inside = quotes % 2
-            if first is None and scan.first[inside] is not None:
-                first = size + scan.first[inside]
-                first_lines = lines + scan.first_lines[inside]
-            records += scan.records[inside]
-            size, open_end = size + scan.size, scan.open_end
-            lines, quotes = lines + scan.lines, quotes + scan.quotes
-    # The rows of a file begin outside quotes, so nobody asks for the other case.
-    return Scan(size, quotes, lines, (records, 0), (first, None), (first_lines, 0), open_end)
+def scan_range(part: Range, files: list[LogFile], form: Format, block_bytes: int) -> RangeScan:
+    """Finds what the pieces must know about a range."""
+    file = files[part.file]
+    if storage.codec(file.path):
+        return _scan_compressed(file, form, block_bytes)
+    data, before = _read_range(part, file)
+    doubled = form.quote is not None and before == ord(form.quote) and data[:1] == bytes([before])
+    start = State.CLOSED if doubled else State.OUTSIDE
+    return RangeScan(
+        size=len(data),
+        open_end=data[-1:] != b"\n",
+        doubled=doubled,
+        outside=_finding(scan_fast(data, form, start, before), data),
+        inside=_finding(scan_fast(data, form, State.INSIDE, before), data),
+    )
 
 
 def plan_pieces(
-    files: list[LogFile], form: Format, scans: dict[Range, Scan]
+    files: list[LogFile], form: Format, scans: dict[Range, RangeScan]
 ) -> tuple[list[Piece], int]:
     """Puts the scans together into pieces; also returns the number of rows of the log."""
     pieces: list[Piece] = []
     row = 0
+    ranges = sorted(scans, key=lambda part: (part.file, part.start))
+    by_file = {key: list(group) for key, group in itertools.groupby(ranges, lambda r: r.file)}
     for number, file in enumerate(files):
         if form.kind == "parquet":
             row = _plan_parquet(file, pieces, row)
             continue
-        parts = sorted((r for r in scans if r.file == number), key=lambda part: part.start)
-        bounds, records = _record_bounds(file, parts, scans)
+        parts = by_file.get(number, [])
+        bounds, records = _record_bounds(file, parts, scans, form)
         for part, (start, before, lines), (end, *_) in zip(
             parts, bounds[:-1], bounds[1:], strict=True
         ):
@@ -195,16 +214,27 @@ def read_blocks(piece: Piece, schema: Schema, block_bytes: int) -> Iterator[Bloc
     """Reads a piece, block by block, so that memory stays bounded for a piece of any size."""
     if schema.format.kind == "parquet":
         yield from _read_parquet(piece, schema)
-        return
-    if storage.codec(piece.file.path):
+    elif storage.codec(piece.file.path):
         yield from _read_compressed(piece, schema, block_bytes)
-        return
-    with storage.open_read(piece.file.path) as file:
-        file.seek(piece.start)
-        data = file.read(piece.end - piece.start)
+    else:
+        with storage.open_read(piece.file.path) as file:
+            file.seek(piece.start)
+            data = file.read(piece.end - piece.start)
+        yield _text_block(piece, 0, piece.size, data, schema, piece.first_row, piece.first_line)
+
+
+def _text_block(
+    piece: Piece, index: int, size: int, data: bytes, schema: Schema, row: int, line: int
+) -> Block:
     columns = piece.file.columns
-    parse = functools.partial(parse_text, data, columns, schema, piece.first_row, piece.first_line)
-    yield Block(piece, 0, piece.size, parse)
+
+    def parse() -> Rows:
+        try:
+            return parse_text(data, columns, schema, row, line)
+        except UserError as error:
+            raise UserError(f"{piece.file.path}: {error}") from None
+
+    return Block(piece, index, size, parse)
 
 
 def _head(path: str, form: Format) -> tuple[tuple[str, ...], int, int]:
@@ -227,7 +257,7 @@ def _head(path: str, form: Format) -> tuple[tuple[str, ...], int, int]:
         if not record:
             raise UserError(f"{path}: is empty, expected a header line with column names.")
         if record.strip() and not (form.comment and record.startswith(form.comment.encode())):
-            return _column_names(record, form, path), start, lines
+            return _column_names(record.rstrip(b"\r\n") + b"\n", form, path), start, lines
 
 
 def _column_names(header: bytes, form: Format, path: str) -> tuple[str, ...]:
@@ -241,7 +271,10 @@ def _column_names(header: bytes, form: Format, path: str) -> tuple[str, ...]:
             ),
         ).column_names
     except (UnicodeDecodeError, pa.ArrowInvalid):
-        raise UserError(f"{path}: the header is not UTF-8 text; save the file as UTF-8.") from None
+        raise UserError(
+            f"{path}: the header is not UTF-8 text. Is it {form.kind}, and does the name end in "
+            ".gz or .zst if it is compressed?"
+        ) from None
     return tuple(name.strip() if form.trim else name for name in names)
 
 
@@ -260,9 +293,9 @@ class _Peek:
     def record_end(self, start: int, form: Format) -> int:
         """Where the record that begins at `start` ends; the end of the file if it is the last."""
         while True:
-            end = _scan(np.frombuffer(self._data[start:], np.uint8), form).first[0]
-            if end is not None or self._ended:
-                return start + end if end is not None else len(self._data)
+            ends = scan(self._data[start:], form).ends
+            if len(ends) or self._ended:
+                return start + int(ends[0]) + 1 if len(ends) else len(self._data)
             self._grow(2 * len(self._data) + 4096)
 
     def _grow(self, size: int) -> None:
@@ -274,45 +307,84 @@ class _Peek:
         self._ended = len(self._data) < size
 
 
-def _scan(data: np.ndarray, form: Format) -> Scan:
-    newlines, quotes = _marks(data, form)
-    before = np.searchsorted(quotes, newlines) % 2
-    ends = (newlines[before == 0], newlines[before == 1])
-    return Scan(
-        size=len(data),
-        quotes=len(quotes),
-        lines=len(newlines),
-        records=(len(ends[0]), len(ends[1])),
-        first=tuple(int(end[0]) + 1 if len(end) else None for end in ends),
-        first_lines=tuple(int(np.searchsorted(newlines, e[0])) + 1 if len(e) else 0 for e in ends),
-        open_end=bool(len(data) and data[-1] != _NEWLINE),
+def _read_range(part: Range, file: LogFile) -> tuple[bytes, int]:
+    """The bytes of a range and the one before; the rows of a file begin like a line."""
+    with storage.open_read(file.path) as source:
+        if part.start == file.start:
+            source.seek(part.start)
+            return source.read(part.end - part.start), NEWLINE
+        source.seek(part.start - 1)
+        data = source.read(part.end - part.start + 1)
+        return data[1:], data[0]
+
+
+def _scan_compressed(file: LogFile, form: Format, block_bytes: int) -> RangeScan:
+    size = records = lines = first_lines = 0
+    first, state, before = None, State.OUTSIDE, NEWLINE
+    with storage.Decompressed(file.path) as stream:
+        stream.read(file.start)
+        while data := stream.read(block_bytes):
+            found = _finding(scan(data, form, state, before), data)
+            if first is None and found.first is not None:
+                first, first_lines = size + found.first, lines + found.first_lines
+            records, lines, size = records + found.records, lines + found.lines, size + len(data)
+            state, before = State(found.state), data[-1]
+    whole = Finding(records, lines, first, first_lines, state, certain=True)
+    # The rows of a file begin outside quotes, so nobody asks for the other case.
+    return RangeScan(size, before != NEWLINE, doubled=False, outside=whole, inside=None)
+
+
+def _finding(found: Scan, data: bytes) -> Finding:
+    first = int(found.ends[0]) + 1 if len(found.ends) else None
+    return Finding(
+        records=len(found.ends),
+        lines=found.lines,
+        first=first,
+        first_lines=data.count(b"\n", 0, first) if first else 0,
+        state=int(found.state),
+        certain=found.certain,
     )
 
 
 def _record_bounds(
-    file: LogFile, parts: list[Range], scans: dict[Range, Scan]
+    file: LogFile, parts: list[Range], scans: dict[Range, RangeScan], form: Format
 ) -> tuple[list[tuple[int, int, int]], int]:
     """For each range, and for the end: first byte, rows before it, lines before it; all rows."""
     bounds: list[tuple[int, int, int] | None] = []
-    records, lines, quotes, end, open_end = 0, file.lines, 0, file.start, False
+    records, lines, end, open_end, state = 0, file.lines, file.start, False, State.OUTSIDE
     for part in parts:
-        scan = scans[part]
-        inside = quotes % 2
-        first = scan.first[inside]
+        found = _finding_for(state, part, scans[part], file, form)
         if part.start == file.start:
             bounds.append((part.start, 0, lines))
-        elif first is None:
+        elif found.first is None:
             bounds.append(None)  # a record that began earlier fills the whole range
         else:
-            bounds.append((part.start + first, records + 1, lines + scan.first_lines[inside]))
-        records += scan.records[inside]
-        lines, quotes = lines + scan.lines, quotes + scan.quotes
-        end, open_end = part.start + scan.size, scan.open_end
-    total = records + open_end
+            bounds.append((part.start + found.first, records + 1, lines + found.first_lines))
+        records, lines, state = records + found.records, lines + found.lines, State(found.state)
+        end, open_end = part.start + scans[part].size, scans[part].open_end
+    if state == State.INSIDE:
+        raise UserError(
+            f"{file.path}: a quoted value is never closed. Look for a stray {form.quote} at the "
+            "start of a value, or set `quote: false` if quotes mean nothing in this log."
+        )
+    total = records + bool(open_end and end > file.start)
     bounds.append((end, total, lines))
     for index in reversed(range(len(parts))):
         bounds[index] = bounds[index] or bounds[index + 1]
     return bounds, total
+
+
+def _finding_for(
+    state: State, part: Range, scanned: RangeScan, file: LogFile, form: Format
+) -> Finding:
+    """What a range holds, now that its state at the start is known."""
+    found = scanned.inside if state == State.INSIDE else scanned.outside
+    assumed = State.CLOSED if scanned.doubled else State.OUTSIDE
+    as_assumed = state in (State.INSIDE, assumed) or (state == State.CLOSED and not scanned.doubled)
+    if found.certain and as_assumed:
+        return found
+    data, before = _read_range(part, file)  # stray quotes or comments: rare, and slower
+    return _finding(scan_exactly(data, form, state, before), data)
 
 
 def _plan_parquet(file: LogFile, pieces: list[Piece], row: int) -> int:
@@ -329,7 +401,8 @@ def _plan_parquet(file: LogFile, pieces: list[Piece], row: int) -> int:
 
 def _read_parquet(piece: Piece, schema: Schema) -> Iterator[Block]:
     with storage.open_read(piece.file.path) as source:
-        file = pq.ParquetFile(source)
+        # A small buffer, or the whole row group would be held in memory.
+        file = pq.ParquetFile(source, buffer_size=1 << 20, pre_buffer=False)
         group_rows = file.metadata.row_group(piece.start).num_rows
         used = [name for name in piece.file.columns if name in schema.used_columns()]
         done = 0
@@ -351,27 +424,13 @@ def _read_compressed(piece: Piece, schema: Schema, block_bytes: int) -> Iterator
         while True:
             chunk = stream.read(block_bytes)
             data = rest + chunk
-            cut = _last_record_end(data, schema.format) if chunk else len(data)
+            ends = scan(data, schema.format).ends
+            cut = (int(ends[-1]) + 1 if len(ends) else 0) if chunk else len(data)
             if cut:
-                whole = data[:cut]
-                parse = functools.partial(parse_text, whole, piece.file.columns, schema, row, line)
-                position = stream.position()
-                yield Block(piece, index, position - taken, parse)
-                scan = _scan(np.frombuffer(whole, np.uint8), schema.format)
-                row, line = row + scan.records[0], line + scan.lines
+                whole, position = data[:cut], stream.position()
+                yield _text_block(piece, index, position - taken, whole, schema, row, line)
+                row, line = row + len(ends), line + whole.count(b"\n")
                 index, taken = index + 1, position
             if not chunk:
                 return
             rest = data[cut:]
-
-
-def _last_record_end(data: bytes, form: Format) -> int:
-    newlines, quotes = _marks(np.frombuffer(data, np.uint8), form)
-    ends = newlines[np.searchsorted(quotes, newlines) % 2 == 0]
-    return int(ends[-1]) + 1 if len(ends) else 0
-
-
-def _marks(data: np.ndarray, form: Format) -> tuple[np.ndarray, np.ndarray]:
-    """Where the line breaks and the quotes are."""
-    quotes = np.flatnonzero(data == ord(form.quote)) if form.quote else np.empty(0, np.int64)
-    return np.flatnonzero(data == _NEWLINE), quotes

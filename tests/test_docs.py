@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from fives_tf.cli import VERBS
-from fives_tf.schema import DISCRETIZE_KINDS, FORMATS, SPLIT_KINDS, Schema, Split
+from fives_tf.schema import DISCRETIZE_KINDS, FORMATS, SPLIT_KINDS, Schema, SplitRule
 
 ROOT = Path(__file__).parents[1]
 README = (ROOT / "README.md").read_text()
@@ -66,7 +66,7 @@ def test_the_example_schema_of_the_docs_is_valid():
 
 
 def test_the_docs_name_every_key_and_kind_of_the_schema():
-    fields = {field.name for field in dataclasses.fields(Split)} - {"by"}
+    fields = {field.name for field in dataclasses.fields(SplitRule)} - {"by"}
     keys = fields | {"hash_buckets", "overrides", "min_count", "max_vocab", "comment", "trim"}
     for word in (*keys, *FORMATS, *DISCRETIZE_KINDS, *SPLIT_KINDS):
         assert f"`{word}`" in FORMATS_PAGE, word

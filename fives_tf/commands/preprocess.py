@@ -65,6 +65,8 @@ def run(args: argparse.Namespace) -> None:
     shards = _read_shards(args.shards)
     if not 0 <= args.max_bad_fraction <= 1:
         raise UserError("--max_bad_fraction: expected a part between 0 and 1.")
+    if args.workers < 0:
+        raise UserError("--workers: expected a number from 1 on, or 0 for one a processor core.")
     if args.piece_bytes is not None and args.piece_bytes < 1:
         raise UserError("--piece_bytes: expected at least 1.")
     from fives_tf.schema import Schema

@@ -127,9 +127,10 @@ def _render_times(sample: Sample) -> str:
         order = np.argsort(texts if np.isnan(column.numbers).any() else column.numbers)
         late = np.searchsorted(np.cumsum(counts[order]), (0.8 * counts.sum(), 0.9 * counts.sum()))
         name, valid, test = map(scalar, (column.name, *texts[order][late]))
+        late_test = f", test_from: {test}" if test != valid else ""
         lines += [
             f"{name} looks like a time. A split by it, with bounds that suit the whole log:",
-            f"  split: {{by: time, column: {name}, valid_from: {valid}, test_from: {test}}}",
+            f"  split: {{by: time, column: {name}, valid_from: {valid}{late_test}}}",
         ]
     return f"{_comments(lines)}\n" if lines else ""
 

@@ -19,7 +19,8 @@ def write_dataset(directory, **changes):
         content = b"".join(frame_examples(ids[rows], label[rows]).to_pylist())
         (directory / name).write_bytes(content)
         clicks = int(label[rows].sum())
-        shards.append({"file": name, "rows": len(ids[rows]), "clicks": clicks, "bytes": 1})
+        size = len(content)
+        shards.append({"file": name, "rows": len(ids[rows]), "clicks": clicks, "bytes": size})
     manifest = json.loads(manifest_json(["a", "b"], {"train": shards}, "", rejected=0))
     (directory / "dataset.json").write_text(json.dumps(manifest | changes))
     return ids, label
@@ -63,3 +64,14 @@ def test_any_other_directory_is_refused(tmp_path):
         Dataset.open(str(tmp_path))
     with pytest.raises(UserError, match="no such directory"):
         Dataset.open(str(tmp_path / "nothing"))
+
+
+def test_a_shard_that_is_gone_or_cut_off_is_noticed(tmp_path):
+    write_dataset(tmp_path)
+    shard = tmp_path / "train/part-1.tfrecord"
+    shard.write_bytes(shard.read_bytes()[:-1])
+    with pytest.raises(UserError, match="part-1.tfrecord: is missing or not as it was written"):
+        Dataset.open(str(tmp_path))
+    shard.unlink()
+    with pytest.raises(UserError, match="part-1.tfrecord: is missing or not as it was written"):
+        Dataset.open(str(tmp_path))

@@ -153,7 +153,7 @@ def test_an_encoding_survives_its_files(tmp_path):
     loaded = Encoding.load(str(tmp_path))
     assert loaded.to_files() == encoding.to_files()
     assert (tmp_path / "vocab/text.txt").read_text() == "a\nb\nx\ty\n"
-    assert (tmp_path / "vocab/text.counts.txt").read_text() == "2\n2\n2\n"
+    assert (tmp_path / "counts/text.txt").read_text() == "2\n2\n2\n"
 
 
 def test_ids_of_fields_do_not_overlap():
@@ -164,14 +164,14 @@ def test_ids_of_fields_do_not_overlap():
 
 
 def test_a_column_name_may_be_anything(tmp_path):
-    names = ["a/b", "..", "ü €", "C:\\x", "a%2Fb", "CON"]
+    names = ["a/b", "..", "ü €", "C:\\x", "a%2Fb", "CON", "x", "x.counts", "長" * 200, "長" * 201]
     fields = tuple(
         VocabularyField(name, name, ("",), 0, 0, pa.array([name.encode()]), np.array([1]))
         for name in names
     )
     save(Encoding(fields, 1), tmp_path)
     assert [f.values[0].as_py().decode() for f in Encoding.load(str(tmp_path)).fields] == names
-    assert {path.parent for path in tmp_path.rglob("*.txt")} == {tmp_path / "vocab"}
+    assert {path.parent.name for path in tmp_path.rglob("*.txt")} == {"vocab", "counts"}
 
 
 def test_the_buckets_have_readable_names():

@@ -138,10 +138,31 @@ def test_a_summary_is_exact_for_few_distinct_values(numbers, parts):
         ]
     edges = np.array([-1, 0, 1e30], np.float32)
     below, low, high, above = (
-        ((low <= finite) & (finite < high)).sum()
+        ((low <= numbers) & (numbers < high)).sum()
         for low, high in itertools.pairwise([-math.inf, *edges, math.inf])
     )
+    above += (numbers == math.inf).sum()
     assert summary.bucket_counts(edges).tolist() == [below, low, high, above]
+
+
+@pytest.mark.parametrize("kind", ["quantile", "width", "log"])
+@pytest.mark.parametrize("spread", [1.0, 1000.0])
+def test_counts_of_sketched_buckets_are_right_in_spite_of_frequent_values(kind, spread):
+    rng = np.random.default_rng(0)
+    numbers = np.floor(rng.lognormal(5, 2, 200_000)) if spread > 1 else rng.lognormal(1, 1, 200_000)
+    numbers[:80_000] = 5.0
+    numbers[80_000:90_000] = 0.0
+    rng.shuffle(numbers)
+    numbers = numbers.astype(np.float32)
+    summary = NumericSummary.merge([summarize(part) for part in np.array_split(numbers, 20)])
+    assert summary.sketch
+    edges = bucket_edges(Discretize(kind, (100,)), 100, summary)
+    true = np.bincount(np.searchsorted(edges, numbers, side="right"), minlength=len(edges) + 1)
+    estimated = summary.bucket_counts(edges)
+    assert np.abs(estimated - true).max() < 0.01 * len(numbers)
+    assert estimated.sum() == pytest.approx(len(numbers), abs=len(edges))
+    if spread > 1 and kind == "quantile":
+        assert (true > 0).all(), "no bucket between whole numbers"
 
 
 def test_missing_values_are_counted_and_left_out_with_infinities():

@@ -576,7 +576,7 @@ def test_a_sample_that_ends_within_quotes_is_cut_cleanly(write, monkeypatch):
         (b"", "log.csv.gz", "is empty"),
         (b"click,a\n", "log.csv", "no rows"),
         (b"click,a\n1,x\0\n", "log.csv", "neither text nor Parquet"),
-        (gzip.compress(b"click,a\n1,x\n"), "log.csv", r"must end in \.gz"),
+        (gzip.compress(b"click,a\n1,x\n", mtime=0), "log.csv", r"must end in \.gz"),
         (b"nonsense", "log.parquet", "is not a Parquet file"),
         (b"PAR1nonsense", "log.csv", "is not a Parquet file"),
         (b"PAR1nonsense", "log.parquet.gz", "decompress it first"),

@@ -120,7 +120,7 @@ def test_without_trim_blanks_belong_to_the_value():
 def test_comment_lines_are_passed_over_and_lines_still_count():
     data = b"//head, of\n1,2,a,b\n//\n0,x,a,b\n// 1,2,a,b\n0,4,//a,b"
     rows = parse(data, first_row=5, first_line=10, comment="//")
-    assert good_rows(rows) == ([(1.0, 2.0, b"a", b"b"), (0.0, 4.0, b"//a", b"b")], [5, 7])
+    assert good_rows(rows) == ([(1.0, 2.0, b"a", b"b"), (0.0, 4.0, b"//a", b"b")], [6, 10])
     assert [reject.line for reject in rows.rejects] == [13]
 
 
@@ -148,7 +148,8 @@ def test_a_number_that_cannot_be_read_is_rejected(text):
     line = f'1,"{text}",a,b'
     rows = parse(b"1,2,a,b\n" + line.encode() + b"\n1,3,a,b\n", missing=["null"])
     assert numbers(rows) == [2.0, 3.0]
-    assert rows.rejects == (Reject(2, f"column `n` is {text!r}, expected a number", line),)
+    hint = "; set `trim: true`" if text.strip() == "1" else ""
+    assert rows.rejects == (Reject(2, f"column `n` is {text!r}, expected a number{hint}", line),)
 
 
 @pytest.mark.parametrize(
@@ -228,7 +229,7 @@ def test_rejects_tell_line_reason_and_text_whatever_stands_before(records, newli
             numbered.append(row)
         elif reason != "blank":
             rejects.append(Reject(line, reason, text))
-        row += reason != "blank"
+        row += 1
         line += record.count("\n") + 1
     data = newline.join(record.replace("\n", newline) for record in records)
     rows = parse((data + newline * closed).encode(), first_row=300, first_line=50)
@@ -279,7 +280,21 @@ def test_columns_that_the_schema_does_not_use_are_left_out():
 def test_the_column_of_the_split_is_kept():
     split = {"by": "hash", "key": "c"}
     rows = parse_text(b"1,2,a,b\n", NAMES, schema(categorical=["d"], split=split), 0, 1)
-    assert categories(rows) == [b"a"]
+    assert rows.keys["c"].to_pylist() == [b"a"]
+    assert rows.batch.schema.names == ["n", "d"]
+
+
+@pytest.mark.parametrize(
+    ("bound", "good", "bad"),
+    [("20", b"21", b"soon"), ("20", b"21", b""), ("2024-01", b"2023", b"")],
+)
+def test_a_row_whose_time_cannot_be_compared_is_rejected(bound, good, bad):
+    split = {"by": "time", "column": "c", "valid_from": bound}
+    data = b"1,2,%s,b\n1,2,%s,b\n" % (good, bad)
+    rows = parse_text(data, NAMES, schema(categorical=["d"], split=split), 0, 1)
+    assert rows.keys["c"].to_pylist() == [good]
+    [reject] = rows.rejects
+    assert reject.reason == f"time `c` is {bad.decode()!r}, expected a time"
 
 
 def read_batch(first_row=0, first_line=1, **columns):

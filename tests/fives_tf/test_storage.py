@@ -233,7 +233,7 @@ def test_a_compressed_file_that_is_cut_short_is_refused(tmp_path, ending, codec)
         file.truncate(500)
     message = refusal(decompressed, path)
     assert message.startswith(f"{path}: cannot be decompressed (")
-    assert message.endswith("); is it cut short? Copy it again.")
+    assert message.endswith("); is it whole, and compressed as its ending says?")
 
 
 @pytest.mark.parametrize("ending", ["gz", "zst"])

@@ -6,6 +6,7 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
+from fives_tf import storage
 from fives_tf.dataset import Dataset
 from fives_tf.encoding import Encoding, HashField
 from fives_tf.errors import UserError
@@ -266,7 +267,7 @@ def test_more_distinct_values_than_can_be_counted_is_one_clear_error(tmp_path, m
     monkeypatch.setattr(fit_encoding, "LEAST_COUNTED", 1)
     log = tiny_log(tmp_path / "log.csv", [f"{i % 2},1,{i}" for i in range(1000)])
     with pytest.raises(
-        UserError, match="column `city` has more than about 160 distinct values.*`hash_buckets`"
+        UserError, match="column `city` has more than 160 distinct values.*`hash_buckets`"
     ):
         preprocess(
             [log], Schema.parse(TINY_SCHEMA + "max_vocab: 10\n"), str(tmp_path / "d"), options()
@@ -359,3 +360,108 @@ def test_the_encoding_that_pass_1_writes_is_the_one_that_is_read(
     written = files_of(tmp_path / "d")
     for name, content in Encoding.load(str(tmp_path / "d")).to_files().items():
         assert written[name] == content
+
+
+def test_a_directory_with_anything_else_in_it_is_left_alone(tmp_path):
+    log = tiny_log(tmp_path / "log.csv", [f"{i % 2},{i},c" for i in range(30)])
+    schema = Schema.parse(TINY_SCHEMA)
+    (tmp_path / "d/work").mkdir(parents=True)
+    (tmp_path / "d/work/thesis.txt").write_text("mine")
+    for overwrite in (False, True):
+        with pytest.raises(UserError, match="is not empty, and holds no dataset"):
+            preprocess([log], schema, str(tmp_path / "d"), options(overwrite=overwrite))
+        with pytest.raises(UserError, match="holds the log"):
+            preprocess([log], schema, str(tmp_path), options(overwrite=overwrite))
+        with pytest.raises(UserError, match="is a file"):
+            preprocess([log], schema, str(tmp_path / "log.csv"), options(overwrite=overwrite))
+    assert (tmp_path / "d/work/thesis.txt").read_text() == "mine"
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["d", "log.csv"]
+
+
+def test_a_run_that_was_killed_while_it_cleared_the_directory_leaves_nothing_to_trust(tmp_path):
+    """What --overwrite had not removed yet must not get into the next dataset."""
+    old = tiny_log(tmp_path / "old.csv", [f"{i % 3},{i},old{i % 3}" for i in range(60)])
+    new = tiny_log(tmp_path / "new.csv", [f"{i % 2},{i},new{i % 3}" for i in range(60)])
+    schema, out = Schema.parse(TINY_SCHEMA), tmp_path / "d"
+    with pytest.raises(UserError, match="rows are bad"):
+        preprocess([old], schema, str(out), options())
+    (out / "work/plan.json").unlink()
+    (out / "train").mkdir()
+    (out / "train/part-00000-of-00009.tfrecord").write_bytes(b"old")
+    dataset = preprocess([new], schema, str(out), options())
+    assert {value.as_py()[:3] for value in dataset.encoding.fields[1].values} == {b"new"}
+    assert len(list((out / "train").iterdir())) == len(dataset.split("train").shards)
+    assert not (out / "work").exists()
+
+
+def test_workers_that_outlive_a_killed_run_cannot_meddle_with_the_next(tmp_path):
+    log = tiny_log(tmp_path / "log.csv", [f"{i % 3},{i},c" for i in range(60)])
+    schema, out = Schema.parse(TINY_SCHEMA), tmp_path / "d"
+    with pytest.raises(UserError, match="rows are bad"):
+        preprocess([log], schema, str(out), options())
+    [before] = [path.name for path in (out / "work").iterdir() if path.is_dir()]
+    with pytest.raises(UserError, match="rows are bad"):
+        preprocess([log], schema, str(out), options(overwrite=True))
+    [after] = [path.name for path in (out / "work").iterdir() if path.is_dir()]
+    assert before != after
+
+
+def test_two_runs_do_not_share_a_directory(tmp_path):
+    log = tiny_log(tmp_path / "log.csv", [f"{i % 2},{i},c" for i in range(30)])
+    out = tmp_path / "d"
+    with storage.lock(str(out / "work/fives.lock")):
+        with pytest.raises(UserError, match="another process is at work here"):
+            preprocess([log], Schema.parse(TINY_SCHEMA), str(out), options())
+    assert preprocess([log], Schema.parse(TINY_SCHEMA), str(out), options()).splits
+
+
+@pytest.mark.parametrize(
+    ("split", "rows", "message"),
+    [
+        ("{by: random}", 1, r"the (train|valid) split has no row"),
+        ("{by: time, column: age, valid_from: 500}", 40, "valid split has no row .40 train, 0"),
+        ("{by: time, column: age, valid_from: -1}", 40, "train split has no row .0 train, 40"),
+        ("{by: files, files: {train: 'log*', valid: 'other*'}}", 40, "valid split has no row"),
+    ],
+)
+def test_a_split_that_nothing_can_be_learned_on_is_refused(split, rows, message, tmp_path):
+    log = tiny_log(tmp_path / "log.csv", [f"{i % 2},{i},c" for i in range(rows)])
+    text = TINY_SCHEMA.replace("{by: position, valid: 0.25, test: 0.25}", split)
+    with pytest.raises(UserError, match=message):
+        preprocess([log], Schema.parse(text), str(tmp_path / "d"), options())
+
+
+def test_the_column_of_the_split_may_be_a_numeric_field(tmp_path):
+    log = tiny_log(tmp_path / "log.csv", [f"{i % 2},{i},c" for i in range(100)])
+    rule = "{by: time, column: age, valid_from: 70, test_from: 90}"
+    text = TINY_SCHEMA.replace("{by: position, valid: 0.25, test: 0.25}", rule)
+    dataset = preprocess([log], Schema.parse(text), str(tmp_path / "d"), options())
+    assert [split.rows for split in dataset.splits.values()] == [70, 20, 10]
+
+
+def test_more_ids_than_there_can_be_is_one_clear_error(tmp_path):
+    log = tiny_log(tmp_path / "log.csv", [f"{i % 2},{i},c" for i in range(40)])
+    schema = Schema.parse(TINY_SCHEMA + "overrides: {city: {hash_buckets: 3000000000}}\n")
+    with pytest.raises(UserError, match="more than the 2,147,483,647 that there can be"):
+        preprocess([log], schema, str(tmp_path / "d"), options())
+
+
+@pytest.mark.parametrize("piece_bytes", [60, 1000, 1 << 20])
+@pytest.mark.parametrize(
+    "line", ['1,3,5" disk', "", '# 5" disk', '1,3,"two\nlines"'], ids=["quote", "blank", "#", "nl"]
+)
+def test_awkward_lines_move_no_row(line, piece_bytes, tmp_path):
+    """The split by position counts records, however the log is cut."""
+    rows = [f"{i % 2},{i},c" for i in range(400)]
+    log = tiny_log(tmp_path / "log.csv", [*rows[:100], line, *rows[100:]])
+    schema = Schema.parse(TINY_SCHEMA + "comment: '#'\n")
+    out = str(tmp_path / "d")
+    dataset = preprocess([log], schema, out, options(piece_bytes=piece_bytes))
+    assert [split.rows for split in dataset.splits.values()][1:] == [100, 100]
+    assert dataset.split("train").rows in (200, 201)
+
+
+def test_an_unclosed_quote_is_one_clear_error(tmp_path):
+    log = tiny_log(tmp_path / "log.csv", ['1,2,"never', *(f"{i % 2},{i},c" for i in range(50))])
+    with pytest.raises(UserError, match="a quoted value is never closed"):
+        preprocess([log], Schema.parse(TINY_SCHEMA), str(tmp_path / "d"), options())
