@@ -31,6 +31,7 @@ RARE = 1
 FIRST_VALUE = 2
 MOST_IDS = 2**31 - 1
 LONGEST_NAME = 100
+LEAST_NUMBER = np.finfo(np.float32).tiny
 
 
 @dataclass(frozen=True)
@@ -293,7 +294,12 @@ def is_missing_number(numbers: np.ndarray, markers: np.ndarray) -> np.ndarray:
 def to_single(values: pa.Array) -> np.ndarray:
     """A clean numeric column as float32 with NaN where it is null."""
     with np.errstate(over="ignore"):
-        return values.to_numpy(zero_copy_only=False).astype(np.float32)
+        return flush(values.to_numpy(zero_copy_only=False).astype(np.float32))
+
+
+def flush(numbers: np.ndarray) -> np.ndarray:
+    """Numbers too close to zero for full precision become zero, as they do in TensorFlow."""
+    return np.where(np.abs(numbers) < LEAST_NUMBER, np.float32(0), numbers)
 
 
 def is_missing_category(values: pa.Array, missing: tuple[str, ...]) -> np.ndarray:

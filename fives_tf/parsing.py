@@ -108,7 +108,7 @@ def _read_csv(
 
     used = [name for name in names if name in schema.used_columns()]
     numeric = {column.name for column in schema.columns if column.numeric}
-    if not data.strip(b"\r\n"):
+    if not data[:1].strip(b"\r\n") and not data.strip(b"\r\n"):
         return pa.table({name: pa.array([], pa.binary()) for name in used}), malformed
     if data.startswith(_BOM):  # the parser takes one away; that of the file is away already
         data = _BOM + data

@@ -116,7 +116,7 @@ def blank_comments(data: bytes, form: Format) -> bytes:
 
 def lone_returns(data: bytes, form: Format) -> np.ndarray:
     """Where carriage returns stand that neither belong to a line break nor to a quoted value."""
-    if data.count(b"\r") == data.count(b"\r\n"):
+    if b"\r" not in data or data.count(b"\r") == data.count(b"\r\n"):
         return np.empty(0, np.int64)
     content = np.frombuffer(data + b" ", np.uint8)
     lone = np.flatnonzero((content[:-1] == ord("\r")) & (content[1:] != NEWLINE))

@@ -29,7 +29,7 @@ def add_flags(parser: argparse.ArgumentParser) -> None:
         metavar="N",
         help="how many rows of the first file to look at (default: %(default)s)",
     )
-    text = "check a schema, also against the columns of a log, and show the fields it makes"
+    text = "check a schema, also against the first rows of a log, and show the fields it makes"
     check = actions.add_parser("check", help=text, description=f"{text.capitalize()}.")
     check.add_argument("schema", metavar="SCHEMA", help="the schema file")
     check.add_argument("log", nargs="*", metavar="LOG", help="files or quoted patterns")
@@ -71,15 +71,32 @@ def _check(args: argparse.Namespace) -> None:
     from fives_tf.tables import print_table
 
     schema = Schema.load(args.schema)
-    files = []
-    if args.log:
-        from pipelines.sources import open_log
-
-        files = open_log(args.log, schema)
+    checked = _check_log(args.log, schema) if args.log else ""
     print_table(("column", "kind", "fields"), _rows(schema))
     print(f"{len(schema.columns):,} columns make {len(schema.field_names()):,} fields")
-    if files:
-        print(f"the columns of {len(files):,} file{'s' if len(files) > 1 else ''} fit the schema")
+    if checked:
+        print(checked)
+
+
+def _check_log(log: list[str], schema: "Schema") -> str:
+    """Reads the first rows of each file; what was found, if it is good."""
+    from pipelines.sources import open_log, read_first
+
+    files = open_log(log, schema)
+    good, bad, first_bad = 0, 0, []
+    for file in files:
+        rows = read_first(file, schema)
+        good, bad = good + len(rows.label), bad + len(rows.rejects)
+        first_bad += [f"  {file.path}:{r.line}: {r.reason}" for r in rows.rejects[:3]]
+    shown = "\n".join(first_bad[:5])
+    if bad > good:
+        raise UserError(
+            f"{bad:,} of the first {good + bad:,} rows are bad. The first:\n{shown}\n"
+            "Correct the schema."
+        )
+    files_read = f"{len(files):,} file{'s' if len(files) > 1 else ''}"
+    result = f"the first {good + bad:,} rows of {files_read} fit the schema"
+    return result + (f", but for {bad:,}:\n{shown}" if bad else "")
 
 
 def _rows(schema: "Schema") -> list[tuple[str, str, str]]:

@@ -19,6 +19,7 @@ PAIRS = (  # positive and negative, in lower case
     *(("y", "n"), ("t", "f"), ("click", "noclick"), ("click", "no_click")),
 )
 FEW = 10  # integers with no more values than this are codes, unless they look like counts
+FEW_BAD = 0.01  # the part of the rows whose label may be neither of two values
 UNIQUE_ROWS = 20  # in fewer rows, values that never repeat say little
 HASH_ROWS = 10_000
 LEAST_BUCKETS = 100_000
@@ -57,7 +58,8 @@ def choose_label(sample: Sample, name: str | None) -> Label:
     if name is not None:
         return _label(sample, columns[name], "Given by --label.")
     two = [column for column in sample.columns if len(column.present()[0]) == 2]
-    by_name = {column.name.lower(): column for column in reversed(two)}
+    nearly_two = [c for c in sample.columns if len(_frequent_values(c)[0]) == 2]
+    by_name = {column.name.lower(): column for column in reversed(nearly_two)}
     for known in LABEL_NAMES:
         if known in by_name:
             return _label(sample, by_name[known], "Guessed from its name.")
@@ -109,8 +111,20 @@ def scalar(text: str) -> str:
     return dumped[1:-2]
 
 
-def _label(sample: Sample, column: Column, why: str) -> Label:
+def _frequent_values(column: Column) -> tuple[np.ndarray, np.ndarray]:
+    """The values and their counts, without those that few rows have if two make up the rest."""
     texts, counts = column.present()
+    kept = np.sort(np.argsort(-counts, kind="stable")[:2])
+    if counts[kept].sum() >= (1 - FEW_BAD) * counts.sum():
+        return texts[kept], counts[kept]
+    return texts, counts
+
+
+def _label(sample: Sample, column: Column, why: str) -> Label:
+    texts, counts = _frequent_values(column)
+    others = np.setdiff1d(column.present()[0], texts)
+    if len(others):
+        why += f" Rows with any other value, such as {scalar(others[0][:40])}, will be bad rows."
     if len(texts) != 2:
         shown = [repr(text) for text in texts[np.argsort(-counts, kind="stable")]]
         raise UserError(

@@ -39,7 +39,9 @@ TEXTS = st.one_of(
     st.text(max_size=8),
 )
 NUMBERS = st.one_of(
-    st.sampled_from([0.0, -0.0, 1.0, -1.0, 2.5, 0.1, 1e38, -1e38, 1e300, 5e-324, 2.0**24 + 1]),
+    st.sampled_from(
+        [0.0, -0.0, 1.0, -1.0, 2.5, 0.1, 1e38, -1e38, 1e300, 5e-324, 1e-42, 2.0**24 + 1]
+    ),
     st.sampled_from([math.nan, math.inf, -math.inf]),
     st.none(),
     st.floats(allow_nan=True, allow_infinity=True),
@@ -103,6 +105,8 @@ def _one_id(field, text, number):
         return MISSING
     with np.errstate(over="ignore"):
         single = np.float32(number)
+    if abs(single) < np.finfo(np.float32).tiny:
+        single = np.float32(0)
     if single == np.float32(-1):  # the one marker that is a number
         return MISSING
     return int(field.ids[sum(bool(edge <= single) for edge in field.edges)])

@@ -748,3 +748,23 @@ def test_adult_has_no_header_blanks_and_question_marks(name, comment, dot):
     assert schema.label == type(schema.label)("column_15", (f">50K{dot}",), (f"<=50K{dot}",))
     assert schema.columns[0].missing == ("", "?")
     assert kinds(schema)[0] == [f"column_{number}" for number in (1, 3, 5, 11, 12, 13)]
+
+
+def test_check_reads_the_first_rows_of_the_log(table, write, tmp_path, capsys):
+    log, out = table(a=["x", "y"] * 10, b=[i / 3 for i in range(20)]), tmp_path / "schema.yaml"
+    run("infer", log, "--out", out)
+    with pytest.raises(UserError, match=r"(?s)20 of the first 20 rows are bad.*:2: label column"):
+        run("check", out, write("click,a,b\n" + "yes,x,1\n" * 20, "other.csv"))
+    capsys.readouterr()
+    run("check", out, write("click,a,b\n" + "1,x,1\n" * 9 + "1,x,no\n", "one.csv"))
+    shown = capsys.readouterr().out
+    assert "the first 10 rows of 1 file fit the schema, but for 1:" in shown
+    assert "one.csv:11: column `b` is 'no', expected a number" in shown
+
+
+def test_a_few_odd_labels_are_said_to_be_bad_rows(write):
+    log = write("click,a\n" + "1,x\n0,y\n" * 500 + "maybe,x\n", "log.csv")
+    text = infer_schema([log])
+    assert "Rows with any other value, such as maybe, will be bad rows." in text
+    label = Schema.parse(text).label
+    assert (label.positive, label.negative) == (("1",), ("0",))

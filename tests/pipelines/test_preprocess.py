@@ -14,8 +14,9 @@ from fives_tf.schema import Schema
 from fives_tf.splitting import Splitter
 from fives_tf.synth import SynthConfig, generate
 from pipelines import fit_encoding, runner
+from pipelines.pieces import plan_pieces, scan_range, text_ranges
 from pipelines.preprocess import Options, preprocess
-from pipelines.sources import open_log, plan_pieces, read_blocks, scan_range, text_ranges
+from pipelines.sources import open_log, read_blocks
 
 ONE_WORKER = runner.pipeline_options([], workers=1)
 

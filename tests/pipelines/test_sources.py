@@ -15,7 +15,8 @@ from hypothesis import strategies as st
 from fives_tf.errors import UserError
 from fives_tf.schema import Schema
 from pipelines import sources
-from pipelines.sources import open_log, plan_pieces, read_blocks, scan_range, text_ranges
+from pipelines.pieces import plan_pieces, scan_range, text_ranges
+from pipelines.sources import open_log, read_blocks
 
 COLUMNS = ["a", "y", "b"]
 BOM = b"\xef\xbb\xbf"
