@@ -6,6 +6,7 @@ import tensorflow as tf
 
 from fives_tf.encoding import (
     FIRST_VALUE,
+    LEAST_NUMBER,
     MISSING,
     RARE,
     BucketField,
@@ -62,6 +63,7 @@ class EncodingModule(tf.Module):
 
 
 def _bucket_ids(field: BucketField, numbers: tf.Tensor) -> tf.Tensor:
+    numbers = tf.where(tf.abs(numbers) < LEAST_NUMBER, tf.zeros_like(numbers), numbers)
     # Bucketize has no order for NaN, so it gets a number there; the result is thrown away.
     missing = tf.math.is_nan(numbers)
     bucket = tf.raw_ops.Bucketize(
