@@ -5,6 +5,7 @@ categories as dictionary-encoded bytes, numbers as float64 with null where the t
 marker. Rows that cannot be read are set aside with their line and the reason.
 """
 
+from collections.abc import Callable
 from dataclasses import dataclass
 
 import numpy as np
@@ -132,7 +133,14 @@ def _read_csv(
     return table, malformed
 
 
-def _clean(batch, schema, number, rejected, locate, first_row) -> Rows:
+def _clean(
+    batch: pa.RecordBatch,
+    schema: Schema,
+    number: np.ndarray,
+    rejected: dict[int, str],
+    locate: Callable[[set[int]], dict[int, tuple[int, str]]],
+    first_row: int,
+) -> Rows:
     """Brings the columns to their clean types and sets aside rows with bad values."""
     reasons: dict[int, str] = dict(rejected)
     columns: dict[str, pa.Array] = {}

@@ -5,6 +5,7 @@ looks complete.
 """
 
 import contextlib
+import errno
 import fcntl
 import glob
 import os
@@ -20,6 +21,7 @@ from fives_tf.errors import UserError
 
 ASIDE = ".aside"  # last in a name, so that no pattern for finished files matches
 _CODECS = {".gz": "gzip", ".zst": "zstd"}
+_FULL = (errno.ENOSPC, errno.EDQUOT)
 
 
 @dataclass(frozen=True)
@@ -70,24 +72,34 @@ def create(path: str) -> Iterator[BinaryIO]:
     """A new file that takes its name when the block ends without an error."""
     directory, name = os.path.split(_local(path))
     aside = os.path.join(directory, f"{name}.{uuid.uuid4().hex}{ASIDE}")
-    try:
+    with _writing(path):
         os.makedirs(directory or ".", exist_ok=True)
         file = open(aside, "wb")
-    except OSError as error:
-        raise UserError(f"{path}: cannot be written ({error.strerror}).") from None
     try:
         with file:
-            yield file
-            file.flush()
-            os.fsync(file.fileno())
-        try:
+            try:
+                yield file
+            except OSError as error:
+                if error.errno not in _FULL:
+                    raise
+                raise UserError(f"{path}: cannot be written ({error.strerror}).") from None
+            with _writing(path):
+                file.flush()
+                os.fsync(file.fileno())
+        with _writing(path):
             os.replace(aside, path)
-        except OSError as error:
-            raise UserError(f"{path}: cannot be written ({error.strerror}).") from None
     except BaseException:
         with contextlib.suppress(FileNotFoundError):
             os.unlink(aside)
         raise
+
+
+@contextlib.contextmanager
+def _writing(path: str) -> Iterator[None]:
+    try:
+        yield
+    except OSError as error:
+        raise UserError(f"{path}: cannot be written ({error.strerror}).") from None
 
 
 def write(path: str, content: bytes) -> None:
@@ -115,8 +127,10 @@ def holds(directory: str, path: str) -> bool:
 @contextlib.contextmanager
 def lock(path: str) -> Iterator[None]:
     """Holds a lock file that no other process has; the system lets go of it if we are killed."""
-    os.makedirs(os.path.dirname(_local(path)), exist_ok=True)
-    with open(path, "wb") as file:
+    with _writing(path):
+        os.makedirs(os.path.dirname(_local(path)), exist_ok=True)
+        file = open(path, "wb")
+    with file:
         try:
             fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except BlockingIOError:

@@ -1,3 +1,4 @@
+import errno
 import gzip
 import os
 import subprocess
@@ -246,3 +247,28 @@ def test_a_file_that_is_not_compressed_is_refused(tmp_path, ending):
 def test_a_compressed_file_that_is_not_there_is_refused(tmp_path):
     path = tmp_path / "no.gz"
     assert refusal(decompressed, path) == f"{path}: cannot be read (No such file or directory)."
+
+
+def test_a_full_disk_is_told(tmp_path):
+    path = tmp_path / "full"
+    with pytest.raises(UserError, match="full: cannot be written .No space left on device."):
+        with storage.create(str(path)):
+            raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_a_lock_that_cannot_be_made_is_told(tmp_path):
+    (tmp_path / "file").write_text("")
+    with pytest.raises(UserError, match="cannot be written"):
+        with storage.lock(str(tmp_path / "file/work/lock")):
+            pass
+
+
+def test_only_one_process_holds_a_lock(tmp_path):
+    path = str(tmp_path / "work/lock")
+    with storage.lock(path):
+        with pytest.raises(UserError, match="another process is at work here"):
+            with storage.lock(path):
+                pass
+    with storage.lock(path):
+        pass

@@ -82,3 +82,22 @@ def test_a_killed_run_is_resumed_to_the_same_dataset(
     assert files_of(out) == uninterrupted
     assert ("pass 1" in resumed.stderr) == (not fitted)
     assert {name: (out / name).stat().st_ino for name in kept} == kept, "finished shards are kept"
+
+
+def test_an_interrupted_run_says_how_to_go_on(command, tmp_path):
+    out = tmp_path / "dataset"
+    process = subprocess.Popen(
+        command(out),
+        stdout=subprocess.DEVNULL,
+        stderr=subprocess.PIPE,
+        text=True,
+        # A shell in the background may have told us, and so our children, to ignore it.
+        preexec_fn=lambda: signal.signal(signal.SIGINT, signal.default_int_handler),
+    )
+    while not MOMENTS["in pass 1"](out):
+        assert process.poll() is None, "the run ended before it could be stopped"
+    process.send_signal(signal.SIGINT)
+    _, told = process.communicate(timeout=60)
+    assert process.returncode == 130
+    assert "interrupted; the same command with --resume goes on from here" in told
+    assert "Traceback" not in told
