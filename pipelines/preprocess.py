@@ -134,12 +134,16 @@ def _check_rejected(fitted: dict[str, Any], place: str, max_bad_fraction: float)
     """Fails if too many rows are bad, with the first of them."""
     bad = fitted["rejected"]
     total = bad + sum(fitted[split] for split in SPLITS)
-    if bad <= max_bad_fraction * total:
+    if total == 0:
+        raise UserError("the log has no row, only empty lines and comments.")
+    too_many = bad > max_bad_fraction * total
+    if not too_many and bad < total:
         return
+    limit = f"more than --max_bad_fraction={max_bad_fraction:g} allows"
     shown = "\n".join(f"  {r['file']}:{r['line']}: {r['reason']}" for r in fitted["examples"])
     raise UserError(
-        f"{bad:,} of {total:,} rows are bad, more than --max_bad_fraction={max_bad_fraction:g} "
-        f"allows. The first:\n{shown}\nAll of them are in {place}. "
+        f"{bad:,} of {total:,} rows are bad, {limit if too_many else 'so that none is left'}. "
+        f"The first:\n{shown}\nAll of them are in {place}. "
         "Correct the schema or the log and run again with --overwrite, or allow more and --resume."
     )
 

@@ -239,6 +239,16 @@ def test_too_many_bad_rows_stop_the_run_and_can_be_allowed_later(tmp_path):
     assert dataset.manifest["rejected"] == 10
 
 
+def test_a_log_without_a_good_row_is_one_clear_error(tmp_path):
+    log = tiny_log(tmp_path / "log.csv", ["yes,1,c"] * 30)
+    schema = Schema.parse(TINY_SCHEMA)
+    with pytest.raises(UserError, match="30 of 30 rows are bad, so that none is left"):
+        preprocess([log], schema, str(tmp_path / "d"), options(max_bad_fraction=1.0))
+    log = tiny_log(tmp_path / "blank.csv", [""] * 30)
+    with pytest.raises(UserError, match="the log has no row, only empty lines"):
+        preprocess([log], schema, str(tmp_path / "blank"), options())
+
+
 def test_hashed_columns_need_no_vocabulary(tmp_path):
     log = tiny_log(
         tmp_path / "log.csv", [f"{i % 2},{i},{'' if i % 4 == 0 else i}" for i in range(80)]
