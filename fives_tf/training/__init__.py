@@ -1,0 +1,1 @@
+"""One way of training for every model."""
