@@ -65,11 +65,7 @@ def add_flags(parser: argparse.ArgumentParser) -> None:
 def run(args: argparse.Namespace) -> None:
     """Writes the log and prints what is in it."""
     directory = Path(args.out)
-    if (directory / "truth.json").exists() and not args.overwrite:
-        raise UserError(
-            f"{directory}: holds a synthetic log already; choose another directory with --out, or "
-            "give --overwrite to replace it."
-        )
+    _check_place(directory, args.overwrite)
     # Imported late: `fives --help` must not wait for pyarrow.
     from rich.progress import BarColumn, MofNCompleteColumn, Progress, TimeRemainingColumn
 
@@ -106,3 +102,18 @@ def run(args: argparse.Namespace) -> None:
     print(f"Bayes AUC        {truth.bayes_auc:.4f} (no model can do better)")
     names = [" x ".join(fields) for fields in truth.crosses] or ["none"]
     print(f"planted crosses  {', '.join(names)}")
+
+
+def _check_place(directory: Path, overwrite: bool) -> None:
+    """Refuses a directory with anything in it but a synthetic log that may be replaced."""
+    names = [path.name for path in directory.glob("[!.]*")]
+    if "truth.json" in names and not overwrite:
+        raise UserError(
+            f"{directory}: holds a synthetic log already; choose another directory with --out, or "
+            "give --overwrite to replace it."
+        )
+    if names and "truth.json" not in names:
+        raise UserError(
+            f"{directory}: is not empty, and holds no synthetic log; choose another directory with "
+            "--out."
+        )

@@ -385,3 +385,11 @@ def test_the_flags_are_shown_without_importing_pyarrow():
     program = "import sys, fives_tf.commands.synth; sys.exit('pyarrow' in sys.modules)"
     environment = os.environ | {"PYTHONPATH": os.pathsep.join(filter(None, sys.path))}
     subprocess.run([sys.executable, "-c", program], env=environment, check=True)
+
+
+def test_the_command_leaves_other_files_alone(tmp_path):
+    (tmp_path / "schema.yaml").write_text("mine")
+    for more in ([], ["--overwrite"]):
+        with pytest.raises(UserError, match="is not empty, and holds no synthetic log"):
+            run_command("--rows", 100, "--out", tmp_path, *more)
+    assert (tmp_path / "schema.yaml").read_text() == "mine"
