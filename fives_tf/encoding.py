@@ -335,6 +335,11 @@ def _field_from_document(document: dict[str, Any], read: Callable[[str], bytes])
     if kind == VocabularyField.kind:
         lines = read(document["vocabulary"]).split(b"\n")[:-1]
         counts = np.array(read(document["counts"]).split(), np.int64)
+        if not len(lines) == len(counts) == document["size"] - FIRST_VALUE:
+            raise UserError(
+                f"{document['vocabulary']}: is not as it was written; copy the dataset again, or "
+                "preprocess the log again with --overwrite."
+            )
         return VocabularyField(**common, values=pa.array(lines, pa.large_binary()), counts=counts)
     if kind == HashField.kind:
         return HashField(**common, buckets=document["buckets"])

@@ -143,8 +143,8 @@ class NumericSummary:
         if self.sketch:
             digest = self._digest()
             # The rank of a value that occurs often is that of its middle, so ask just below it.
-            just_below = np.nextafter(edges, np.float32(-np.inf))
-            places = np.ceil(edges) - 0.5 if self.integral else just_below
+            exact = edges.astype(np.float64)  # half of a large number needs it
+            places = np.ceil(exact) - 0.5 if self.integral else np.nextafter(exact, -np.inf)
             below = np.array([0.0, *(digest.get_rank(float(place)) for place in places), 1.0])
             return np.rint(np.diff(below) * digest.get_total_weight()).astype(np.int64)
         bucket = np.searchsorted(edges, self.values, side="right")

@@ -241,7 +241,11 @@ def _no_times(times: pa.DictionaryArray, rule: SplitRule) -> dict[int, str]:
     """The texts by row that cannot be compared with the bounds of a split by time."""
     values = times.dictionary_decode()
     if rule.times_are_numbers():
-        return _no_numbers(values)
+        wrong = _no_numbers(values)
+        if not wrong:
+            nan = np.isnan(pc.cast(values, pa.float64()).to_numpy(zero_copy_only=False))
+            wrong = {int(row): "nan" for row in np.flatnonzero(nan)}
+        return wrong
     return {int(row): "" for row in np.flatnonzero(pc.equal(values, b"").to_numpy(False))}
 
 

@@ -219,14 +219,14 @@ def _drop_rare(
 
 def _fit_categorical(
     gathered: tuple[str, Iterable[dict[str, Any]]], columns: dict[str, Column], directory: str
-) -> tuple[str, list[dict[str, Any]]]:
-    """Writes the vocabulary of a column; returns the document of its field."""
+) -> tuple[str, dict[str, Any]]:
+    """Writes the vocabulary of a column; returns the rows counted and what its field is."""
     name, parts = gathered[0], list(gathered[1])
     column = columns[name]
     missing = sum(part["missing"] for part in parts)
     if column.hash_buckets is not None:
         field = HashField(name, name, column.missing, missing, 0, column.hash_buckets)
-        return name, [field_document(field)]
+        return name, {"counted": None, "fields": [field_document(field)]}
     frequent = merge_counts([part["frequent"] for part in parts])
     frequent = frequent_values(frequent, column.min_count, column.max_vocab)
     counts = frequent["count"].to_numpy()
@@ -234,7 +234,8 @@ def _fit_categorical(
     for path, content in vocabulary_files(name, frequent["value"], counts).items():
         storage.write(storage.join(directory, path), content)
     field = VocabularyField(name, name, column.missing, missing, rare, frequent["value"], counts)
-    return name, [field_document(field)]
+    counted = missing + sum(part["present"] for part in parts)
+    return name, {"counted": counted, "fields": [field_document(field)]}
 
 
 def _merge_nearby(gathered: tuple[tuple[str, int], Iterable]) -> tuple[str, tuple]:
@@ -244,10 +245,12 @@ def _merge_nearby(gathered: tuple[tuple[str, int], Iterable]) -> tuple[str, tupl
 
 def _fit_numeric(
     gathered: tuple[str, Iterable], columns: dict[str, Column]
-) -> tuple[str, list[dict[str, Any]]]:
+) -> tuple[str, dict[str, Any]]:
     name, parts = gathered
-    fields = bucket_fields(columns[name], NumericSummary.merge(_in_order(parts)))
-    return name, [field_document(field) for field in fields]
+    summary = NumericSummary.merge(_in_order(parts))
+    counted = summary.missing + summary.total + sum(summary.infinite)
+    fields = [field_document(field) for field in bucket_fields(columns[name], summary)]
+    return name, {"counted": counted, "fields": fields}
 
 
 def _in_order(parts: Iterable) -> list[NumericSummary]:
@@ -280,13 +283,14 @@ def _write_rejects(block: Block, directory: str) -> list[dict[str, Any]]:
 def _write_result(
     path: str,
     totals: dict[str, Any],
-    categorical: dict[str, list[dict[str, Any]]],
-    numeric: dict[str, list[dict[str, Any]]],
+    categorical: dict[str, dict[str, Any]],
+    numeric: dict[str, dict[str, Any]],
 ) -> None:
     examples = [reject for _, rejects in totals["examples"] for reject in rejects]
     content = {
         **totals,
         "examples": examples[:SHOWN_REJECTS],
-        "fields": categorical | numeric,
+        "counted": {name: one["counted"] for name, one in (categorical | numeric).items()},
+        "fields": {name: one["fields"] for name, one in (categorical | numeric).items()},
     }
     storage.write(path, json.dumps(content, ensure_ascii=False).encode())

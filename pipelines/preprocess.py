@@ -112,11 +112,21 @@ def _fit(pieces: list[Piece], job: Job, options: Options) -> dict[str, Any]:
         with _shown(job, "pass 1: fit", pieces):
             runner.run(options.beam, lambda p: fit_encoding.build(p, pieces, job, path))
     fitted = json.loads(storage.read(path))
+    _check_counts(fitted, job.schema)
     if fitted["train"] + fitted["valid"]:
         documents = [d for column in job.schema.columns for d in fitted["fields"][column.name]]
         content = encoding_json(documents, fitted["train"] + fitted["valid"])
         storage.write(storage.join(job.staging, ENCODING), content)
     return fitted
+
+
+def _check_counts(fitted: dict[str, Any], schema: Schema) -> None:
+    """Every row must have been counted in every column: no worker's result may be lost."""
+    rows = fitted["train"] + fitted["valid"]
+    for column in schema.columns if rows else ():
+        counted = fitted["counted"].get(column.name)
+        if counted not in (rows, None if column.hash_buckets else rows):
+            raise RuntimeError(f"{counted} of {rows} rows were counted in column `{column.name}`")
 
 
 def _check_splits(fitted: dict[str, Any], schema: Schema) -> None:

@@ -9,6 +9,7 @@ from collections.abc import Callable, Iterator
 
 import apache_beam as beam
 from apache_beam.options.pipeline_options import PipelineOptions, StandardOptions
+from apache_beam.runners.portability.fn_api_runner import worker_handlers
 from apache_beam.runners.runner import create_runner
 
 from fives_tf.errors import UserError, nearest
@@ -61,6 +62,10 @@ def run(options: PipelineOptions, build: Callable[[beam.Pipeline], None]) -> Non
     `UserError` again.
     """
     quiet = _quiet_stderr() if is_local(options) else contextlib.nullcontext()
+    # By default the in-process runner flushes the streams between its workers from a timer's
+    # thread, without a lock against the thread that writes: elements get lost. Without the timer
+    # they are flushed by size, by the writer itself.
+    worker_handlers.DATA_BUFFER_TIME_LIMIT_MS = 0
     try:
         with quiet, beam.Pipeline(options=options) as pipeline:
             build(pipeline)

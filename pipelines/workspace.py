@@ -57,8 +57,9 @@ class Workspace:
                 )
         if storage.exists(self.directory) and not storage.is_directory(self.directory):
             raise UserError(f"{self.directory}: is a file; choose another directory.")
-        marks = (self.manifest, storage.join(self.work, LOCK))
-        if storage.names(self.directory) and not any(map(storage.exists, marks)):
+        work, manifest = storage.names(self.work), storage.exists(self.manifest)
+        ours = LOCK in work or (not work and manifest and self._is_dataset())
+        if storage.names(self.directory) and not ours:
             raise UserError(
                 f"{self.directory}: is not empty, and holds no dataset; choose another directory."
             )
@@ -116,6 +117,12 @@ class Workspace:
         for name in storage.names(staging):
             storage.move(storage.join(staging, name), storage.join(self.directory, name))
         storage.write(self.manifest, manifest)
+
+    def _is_dataset(self) -> bool:
+        try:
+            return "fingerprint" in json.loads(storage.read(self.manifest))
+        except (ValueError, TypeError):
+            return False
 
     def _clear(self) -> None:
         """Removes a dataset and what is left of runs; first what makes either look usable."""
