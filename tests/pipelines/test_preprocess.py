@@ -476,3 +476,12 @@ def test_an_unclosed_quote_is_one_clear_error(tmp_path):
     log = tiny_log(tmp_path / "log.csv", ['1,2,"never', *(f"{i % 2},{i},c" for i in range(50))])
     with pytest.raises(UserError, match="a quoted value is never closed"):
         preprocess([log], Schema.parse(TINY_SCHEMA), str(tmp_path / "d"), options())
+
+
+def test_a_lost_count_stops_the_run(tmp_path, monkeypatch):
+    """As when a runner loses what a worker found: loud, not a smaller vocabulary."""
+    whole = fit_encoding._counts_by_part
+    monkeypatch.setattr(fit_encoding, "_counts_by_part", lambda *given: list(whole(*given))[1:])
+    log = tiny_log(tmp_path / "log.csv", [f"{i % 2},{i},c{i % 9}" for i in range(40)])
+    with pytest.raises(RuntimeError, match="of 30 rows were counted in column `city`"):
+        preprocess([log], Schema.parse(TINY_SCHEMA), str(tmp_path / "d"), options())
