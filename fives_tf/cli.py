@@ -4,6 +4,7 @@ import argparse
 import importlib
 import logging
 import os
+import signal
 import sys
 
 from absl import app
@@ -11,11 +12,11 @@ from absl import logging as absl_logging
 from absl.flags import argparse_flags
 
 from fives_tf import __version__
-from fives_tf.errors import UserError
+from fives_tf.errors import Interrupted, UserError
 
 VERBS = ("synth", "schema", "preprocess", "describe")
 USER_ERROR = 2
-INTERRUPTED = 130
+SIGNALLED = 128  # a shell adds the number of the signal
 
 
 def main() -> None:
@@ -62,12 +63,18 @@ def _run(args: argparse.Namespace) -> int:
         print(f"fives {args.verb}: {error}", file=sys.stderr)
         return USER_ERROR
     except KeyboardInterrupt:
-        hint = getattr(args.command, "INTERRUPTED", "")
-        print(f"fives {args.verb}: interrupted{hint}", file=sys.stderr)
-        return INTERRUPTED
+        return _interrupted(args, signal.SIGINT)
+    except Interrupted as error:
+        return _interrupted(args, error.signal)
     except BrokenPipeError:  # the reader, such as `head`, has seen enough
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
     return 0
+
+
+def _interrupted(args: argparse.Namespace, number: int) -> int:
+    hint = getattr(args.command, "INTERRUPTED", "")
+    print(f"fives {args.verb}: interrupted{hint}", file=sys.stderr)
+    return SIGNALLED + number
 
 
 def _quiet_libraries() -> None:

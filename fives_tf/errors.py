@@ -1,4 +1,4 @@
-"""The one error a user's mistake raises."""
+"""The one error a user's mistake raises, and the end of work that was told to stop."""
 
 import difflib
 from collections.abc import Iterable
@@ -9,6 +9,18 @@ class UserError(Exception):
 
     The message names the file, row or column, says what was expected, and ends with what to do.
     """
+
+
+class Interrupted(Exception):  # noqa: N818 - no error: what was asked for has been done
+    """Work that a signal stopped, raised when its state is saved; exit code 128 + `signal`.
+
+    Attributes:
+        signal: The number of the signal.
+    """
+
+    def __init__(self, signal: int, message: str):
+        super().__init__(message)
+        self.signal = signal
 
 
 def nearest(word: str, known: Iterable[str]) -> str:

@@ -1,7 +1,6 @@
 import io
 import os
 import re
-import subprocess
 import sys
 import threading
 from concurrent.futures import ThreadPoolExecutor
@@ -14,13 +13,9 @@ from pipelines import progress
 class Listener(io.StringIO):
     """A standard error that tells when something was written to it."""
 
-    def __init__(self, terminal=False):
+    def __init__(self):
         super().__init__()
         self.written = threading.Event()
-        self._terminal = terminal
-
-    def isatty(self):
-        return self._terminal
 
     def write(self, text):
         size = super().write(text)
@@ -102,7 +97,7 @@ def test_without_a_path_nothing_is_reported(tmp_path, monkeypatch):
 def test_plain_lines_appear_while_the_work_is_going_on(path, monkeypatch):
     listener = Listener()
     monkeypatch.setattr(sys, "stderr", listener)
-    monkeypatch.setattr(progress, "PLAIN_SECONDS", 0.0)
+    monkeypatch.setattr("fives_tf.progress.PLAIN_SECONDS", 0.0)
     with progress.show(path, "encode", total=400):
         progress.report(path, 30, 100)
         assert listener.written.wait(timeout=30)
@@ -112,43 +107,10 @@ def test_plain_lines_appear_while_the_work_is_going_on(path, monkeypatch):
     assert "s left" not in listener.getvalue().splitlines()[-1]
 
 
-def test_on_a_terminal_there_is_a_bar(path, monkeypatch):
-    listener = Listener(terminal=True)
-    monkeypatch.setattr(sys, "stderr", listener)
-    monkeypatch.setenv("TERM", "xterm")
-    monkeypatch.setenv("COLUMNS", "120")
-    with progress.show(path, "pass 2: encode", total=80):
-        report_from_threads(path, blocks=8, rows=1000, size=10)
-    text = re.sub(r"\x1b\[[\d;?]*[a-zA-Z]", "", listener.getvalue())
-    last = [line for line in re.split(r"[\r\n]", text) if line.strip()][-1]
-    assert last.startswith("pass 2: encode ")
-    assert "100%" in last
-    assert "8,000 rows" in last
-
-
-@pytest.mark.parametrize("terminal", [False, True])
-def test_an_error_goes_through_and_leaves_no_thread(path, monkeypatch, terminal):
-    monkeypatch.setattr(sys, "stderr", Listener(terminal))
+def test_an_error_goes_through_and_leaves_no_thread(path):
     before = set(threading.enumerate())
     with pytest.raises(ZeroDivisionError), progress.show(path, "scan", total=10):
         raise ZeroDivisionError
     for thread in set(threading.enumerate()) - before:
         thread.join(timeout=30)
         assert not thread.is_alive()
-
-
-QUIET_WORKERS = """
-import os, sys
-from pipelines import progress
-with progress.show(sys.argv[1], "scan", total=10):
-    os.dup2(os.open(os.devnull, os.O_WRONLY), 2)
-    progress.report(sys.argv[1], 3, 10)
-    print("chatter of a worker", file=sys.stderr, flush=True)
-"""
-
-
-def test_progress_is_shown_while_standard_error_is_turned_away(path):
-    command = [sys.executable, "-c", QUIET_WORKERS, path]
-    done = subprocess.run(command, capture_output=True, text=True, check=True)
-    assert done.stderr.startswith("scan: 100%, 3 rows, ")
-    assert "chatter" not in done.stderr
