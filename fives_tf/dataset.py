@@ -102,11 +102,15 @@ class Dataset:
             )
         return self.splits[name]
 
+    def path(self, shard: Shard) -> str:
+        """Where a shard lies."""
+        return storage.join(self.directory, shard.file)
+
     def _check_shards(self) -> None:
         """Refuses a dataset with shards that are gone or cut off."""
         for split in self.splits.values():
             for shard in split.shards:
-                path = storage.join(self.directory, shard.file)
+                path = self.path(shard)
                 if storage.size(path) != shard.bytes:
                     raise UserError(
                         f"{path}: is missing or not as it was written ({shard.bytes:,} bytes); "
@@ -120,19 +124,29 @@ class Dataset:
         """
         import tensorflow as tf
 
-        fields = len(self.manifest["fields"])
+        files = [self.path(shard) for shard in self.split(split).shards]
+        return self.records(files).batch(batch).map(self.parse).prefetch(tf.data.AUTOTUNE)
+
+    def records(self, files: Any) -> Any:
+        """A `tf.data.Dataset` of the serialized records of one or more shards, in order.
+
+        Args:
+            files: A path, or a list or a string tensor of paths.
+        """
+        import tensorflow as tf
+
+        return tf.data.TFRecordDataset(files, compression_type=self.manifest["compression"])
+
+    def parse(self, records: Any) -> tuple[Any, Any]:
+        """The ids, int64 [batch, fields], and labels, float32 [batch], of serialized records."""
+        import tensorflow as tf
+
         features = {
-            "ids": tf.io.FixedLenFeature([fields], tf.int64),
+            "ids": tf.io.FixedLenFeature([len(self.manifest["fields"])], tf.int64),
             "label": tf.io.FixedLenFeature([], tf.float32),
         }
-
-        def parse(records: tf.Tensor) -> tuple[tf.Tensor, tf.Tensor]:
-            parsed = tf.io.parse_example(records, features)
-            return parsed["ids"], parsed["label"]
-
-        files = [storage.join(self.directory, shard.file) for shard in self.split(split).shards]
-        records = tf.data.TFRecordDataset(files, compression_type=self.manifest["compression"])
-        return records.batch(batch).map(parse).prefetch(tf.data.AUTOTUNE)
+        parsed = tf.io.parse_example(records, features)
+        return parsed["ids"], parsed["label"]
 
 
 def manifest_json(
