@@ -1,0 +1,217 @@
+"""The settings of a search: good defaults, some of them chosen by the data, a YAML file, flags.
+
+Each setting is declared once; its flag, its key in `config.yaml`, its check and its line in the
+help follow from the declaration.
+"""
+
+import dataclasses
+import math
+from dataclasses import dataclass
+from typing import Any
+
+import yaml
+
+from fives_tf.errors import UserError
+from fives_tf.mapping import Mapping
+
+VERSION = 1
+_OPTIMIZERS = ("lazy_adam", "adagrad", "adam", "dense_adagrad")
+
+
+def _integer(default: int | None, text: str, minimum: int = 0) -> Any:
+    return _setting(default, "integer", text, minimum=minimum)
+
+
+def _number(default: float | None, text: str, minimum: float = 0.0, maximum: float = 1e9) -> Any:
+    return _setting(default, "number", text, minimum=minimum, maximum=maximum)
+
+
+def _flag(default: bool, text: str) -> Any:
+    return _setting(default, "flag", text)
+
+
+def _choice(default: str | None, text: str, choices: tuple[str, ...]) -> Any:
+    return _setting(default, "choice", text, choices=choices)
+
+
+def _setting(default: Any, kind: str, text: str, **limits: Any) -> Any:
+    return dataclasses.field(default=default, metadata={"kind": kind, "help": text, **limits})
+
+
+@dataclass(frozen=True)
+class SearchConfig:
+    """All that decides what a search does, apart from the data.
+
+    None stands for what `resolve` chooses by the data.
+    """
+
+    # The network.
+    order: int = _integer(3, "highest order of crosses", 2)
+    dim: int = _integer(16, "dimension of the embedding", 1)
+    aggregate: str = _choice("mean", "how a node joins its neighbours", ("mean", "sum"))
+    first_order: bool = _flag(True, "layer 0 is a table of weights by value, apart from the graph")
+    warm_start: bool = _flag(True, "start that table from a logistic regression")
+    coarse_count: int = _integer(0, "values below this count share an embedding; 0: none do")
+    coarse_buckets: int = _integer(0, "about how many buckets of a number have one; 0: all")
+    joint: float = _number(
+        0.5,
+        "part of the loss on the sum of the layers' logits, which then is what predicts; at 0 the "
+        "mean of the layers' probabilities predicts",
+        maximum=1.0,
+    )
+    dropout: float = _number(0.0, "part of the embedding's values that is dropped", maximum=0.9)
+    stddev: float = _number(0.3, "standard deviation of the first embeddings")
+    readout_stddev: float = _number(0.3, "that of the first projections to logits")
+
+    # The adjacency tensor.
+    end_temperature: float = _number(0.02, "temperature at the end of the search", 1e-4, 1.0)
+    thresholds: tuple[float, ...] = _setting(
+        (), "numbers", "from which strength on an edge counts, for each layer; default: 0.5"
+    )
+    dependencies: bool = _flag(True, "the edges of a layer depend on those of the layer before")
+    rescaling: bool = _flag(True, "the temperature falls during the search")
+    straight_through: bool = _flag(False, "the network sees binary edges also in the search")
+    random_adjacency: bool = _flag(
+        False, "after the search, put as many edges at random in place of those found"
+    )
+
+    # Learning.
+    seed: int = _integer(0, "decides everything that is drawn")
+    batch: int | None = _integer(None, "rows of a batch; default: by the data", 1)
+    search_epochs: int | None = _integer(None, "epochs of the search; default: by the data", 1)
+    after: str = _choice(
+        "from_scratch",
+        "what follows the search, with its edges fixed: learn the network from scratch, finetune "
+        "it, or nothing",
+        ("from_scratch", "finetune", "nothing"),
+    )
+    epochs: int | None = _integer(None, "most epochs after the search; default: by the data", 1)
+    patience: int = _integer(3, "epochs without a better AUC on valid after which to stop", 1)
+    refit: bool = _flag(True, "at last learn from train and valid together, as many epochs")
+    members: int = _integer(1, "number of models whose predictions are averaged", 1)
+    embedding_optimizer: str = _choice("lazy_adam", "optimizer of the embedding", _OPTIMIZERS)
+    embedding_rate: float = _number(3e-3, "its learning rate")
+    rate: float = _number(3e-3, "learning rate of the rest of the network")
+    edge_rate: float = _number(3e-2, "learning rate of the adjacency tensor")
+    first_order_rate: float = _number(3e-4, "learning rate of the first-order table")
+    search_l2: float = _number(1e-5, "L2 penalty on the embedding during the search")
+    l2: float = _number(1e-4, "L2 penalty on the embedding after it")
+    first_order_l2: float | None = _number(
+        None, "L2 penalty on the first-order table; default: the best one of a logistic regression"
+    )
+
+    # The work.
+    xla: bool = _flag(True, "compile the network")
+    memory: int = _integer(2 << 30, "bytes up to which all rows are held in memory")
+    skip_corrupt: bool = _flag(False, "leave out shards that hold a corrupt record")
+    evaluate_rows: int = _integer(20_000_000, "rows between evaluations in a long epoch", 1)
+    checkpoint_seconds: float = _number(120.0, "seconds between checkpoints")
+
+    def __post_init__(self):
+        for setting in settings():
+            _check(setting, getattr(self, setting.name))
+        if self.thresholds and len(self.thresholds) != self.order - 1:
+            raise UserError(
+                f"`thresholds`: expected {self.order - 1}, one for each layer above layer 0. "
+                f"Received: {list(self.thresholds)}."
+            )
+
+    @classmethod
+    def make(cls, paper: bool = False, **values: Any) -> "SearchConfig":
+        """A configuration from some settings; the others are the defaults or the paper's."""
+        return cls(**((PAPER if paper else {}) | values))
+
+    def resolve(self, rows: int) -> "SearchConfig":
+        """The configuration for so many train rows, with nothing left open by their number."""
+        choices = {
+            "batch": _power_of_two(rows / 500, 128, 1024),
+            "search_epochs": 8,
+            "epochs": 12,
+        }
+        chosen = {name: value for name, value in choices.items() if getattr(self, name) is None}
+        return dataclasses.replace(self, **chosen)
+
+    def to_yaml(self) -> str:
+        """The configuration as YAML text, which `read_settings` reads back."""
+        values = {"version": VERSION} | {
+            name: list(value) if isinstance(value, tuple) else value
+            for name, value in dataclasses.asdict(self).items()
+            if value is not None
+        }
+        return yaml.safe_dump(values, sort_keys=False)
+
+
+# What the paper says of its experiments, and no more (section 3 and appendix C).
+PAPER: dict[str, Any] = {
+    "first_order": False,
+    "warm_start": False,
+    "coarse_count": 0,
+    "coarse_buckets": 0,
+    "joint": 0.0,
+    "dropout": 0.3,
+    "stddev": 0.1,
+    "readout_stddev": 0.1,
+    "after": "nothing",
+    "embedding_optimizer": "lazy_adam",
+    "embedding_rate": 5e-3,
+    "rate": 5e-3,
+    "edge_rate": 5e-3,
+    "search_l2": 1e-4,
+}
+
+
+def settings() -> tuple[dataclasses.Field, ...]:
+    """The settings, in the order of their declaration."""
+    return dataclasses.fields(SearchConfig)
+
+
+def read_settings(text: str, place: str) -> dict[str, Any]:
+    """Reads the settings in YAML text; an unknown key is an error that names the nearest."""
+    mapping = Mapping.parse(text, place)
+    version = mapping.integer("version", VERSION)
+    if version != VERSION:
+        raise UserError(
+            f"{place}: version {version} is not known to this program, which reads {VERSION}."
+        )
+    values = {setting.name: _read(setting, mapping) for setting in settings()}
+    mapping.finish()
+    return {name: value for name, value in values.items() if value is not None}
+
+
+def _read(setting: dataclasses.Field, mapping: Mapping) -> Any:
+    readers = {
+        "integer": mapping.integer,
+        "number": mapping.number,
+        "numbers": mapping.numbers,
+        "flag": mapping.flag,
+        "choice": mapping.text,
+    }
+    return readers[setting.metadata["kind"]](setting.name, None)
+
+
+def _check(setting: dataclasses.Field, value: Any) -> None:
+    limits = setting.metadata
+    if value is None and setting.default is None:
+        return
+    if limits["kind"] == "choice" and value not in limits["choices"]:
+        raise _error(setting, f"one of {', '.join(limits['choices'])}", value)
+    if limits["kind"] == "integer" and not (
+        isinstance(value, int) and not isinstance(value, bool) and value >= limits["minimum"]
+    ):
+        raise _error(setting, f"a whole number from {limits['minimum']}", value)
+    if limits["kind"] == "number" and not (
+        isinstance(value, int | float) and limits["minimum"] <= value <= limits["maximum"]
+    ):
+        raise _error(setting, f"from {limits['minimum']:g} to {limits['maximum']:g}", value)
+    if limits["kind"] == "flag" and not isinstance(value, bool):
+        raise _error(setting, "true or false", value)
+    if limits["kind"] == "numbers" and not all(math.isfinite(one) for one in value):
+        raise _error(setting, "finite numbers", value)
+
+
+def _error(setting: dataclasses.Field, expected: str, received: Any) -> UserError:
+    return UserError(f"`{setting.name}`: expected {expected}. Received: {received!r}.")
+
+
+def _power_of_two(number: float, least: int, most: int) -> int:
+    return min(max(2 ** round(math.log2(max(number, 1))), least), most)

@@ -1,0 +1,1 @@
+"""One model a file, all with the interface of `fives_tf.models.base`."""

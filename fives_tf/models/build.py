@@ -1,0 +1,145 @@
+"""Builds models for a dataset by a configuration."""
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from fives_tf.config import SearchConfig
+from fives_tf.dataset import Dataset
+from fives_tf.frequency import coarse_rows, frequencies
+from fives_tf.models.fives import FivesForm, FivesModel
+from fives_tf.models.lr import LogisticRegression
+from fives_tf.training.optimizers import make_optimizer
+
+# Strengths of L2 for a logistic regression, as parts of a row's loss: scikit-learn's 1 / C.
+PENALTIES = (0.1, 0.3, 1.0, 3.0, 10.0, 30.0, 100.0)
+
+
+@dataclass(frozen=True, eq=False)
+class Facts:
+    """What models need to know of a dataset.
+
+    Attributes:
+        fields: The names of the fields.
+        columns: The column that each field is made from.
+        frequency: The part of the rows that each id occurs in.
+        coarse: The row of the embedding for each id; None if each has its own.
+        rows: The number of train rows.
+        click_rate: The part of them with a click.
+    """
+
+    fields: tuple[str, ...]
+    columns: tuple[str, ...]
+    frequency: np.ndarray
+    coarse: np.ndarray | None
+    rows: int
+    click_rate: float
+
+    @classmethod
+    def of(cls, dataset: Dataset, config: SearchConfig) -> "Facts":
+        """Gathers the facts."""
+        encoding, train = dataset.encoding, dataset.split("train")
+        coarse = None
+        if config.coarse_count or config.coarse_buckets:
+            coarse = coarse_rows(encoding, config.coarse_count, config.coarse_buckets)
+        return cls(
+            fields=tuple(field.name for field in encoding.fields),
+            columns=tuple(field.column for field in encoding.fields),
+            frequency=frequencies(encoding),
+            coarse=coarse,
+            rows=train.rows,
+            click_rate=train.clicks / train.rows,
+        )
+
+
+@dataclass(frozen=True, eq=False)
+class FirstOrder:
+    """The weights of a logistic regression, for other models to start from.
+
+    Attributes:
+        weights: The weight of each id.
+        bias: The bias.
+        l2: The penalty they were learned with.
+    """
+
+    weights: np.ndarray
+    bias: float
+    l2: float
+
+
+def build_lr(config: SearchConfig, facts: Facts, rate: float = 3e-3) -> LogisticRegression:
+    """Logistic regressions with penalties from weak to strong."""
+    penalties = [strength / facts.rows for strength in PENALTIES]
+    return LogisticRegression(
+        facts.frequency, penalties, config.batch, facts.click_rate, "lazy_adam", rate
+    )
+
+
+def first_order(model: LogisticRegression, facts: Facts) -> FirstOrder:
+    """The weights of the regression that was chosen."""
+    chosen = int(model.chosen.numpy())
+    return FirstOrder(
+        weights=model.table.values.numpy()[:, chosen],
+        bias=float(model.bias.numpy()[chosen]),
+        l2=PENALTIES[chosen] / facts.rows,
+    )
+
+
+def build_fives(
+    config: SearchConfig,
+    facts: Facts,
+    start: FirstOrder | None = None,
+    edges: np.ndarray | None = None,
+    seed: int = 0,
+    steps: int = 1,
+) -> FivesModel:
+    """FIVES, to search its edges or with edges that are given.
+
+    Args:
+        config: The configuration, resolved.
+        facts: What is known of the dataset.
+        start: What the first-order table starts from.
+        edges: The adjacency tensor, if it is given.
+        seed: Decides the first values.
+        steps: The length of the search.
+    """
+    form = FivesForm(
+        order=config.order,
+        dim=config.dim,
+        first_order=config.first_order,
+        aggregate=config.aggregate,
+        joint=config.joint,
+        dropout=config.dropout,
+        stddev=config.stddev,
+        readout_stddev=config.readout_stddev,
+        dependencies=config.dependencies,
+        rescaling=config.rescaling,
+        straight_through=config.straight_through,
+        end_temperature=config.end_temperature,
+        thresholds=config.thresholds or None,
+    )
+    optimizers = {
+        "embedding": make_optimizer(config.embedding_optimizer, config.embedding_rate),
+        "network": make_optimizer("adam", config.rate),
+        "edges": make_optimizer("adam", config.edge_rate),
+        "first_order": make_optimizer("lazy_adam", config.first_order_rate),
+    }
+    l2 = config.first_order_l2
+    model = FivesModel(
+        form,
+        facts.columns,
+        facts.frequency,
+        config.batch,
+        optimizers,
+        coarse=facts.coarse,
+        l2=config.search_l2 if edges is None else config.l2,
+        first_order_l2=l2 if l2 is not None else (start.l2 if start else 0.0),
+        click_rate=facts.click_rate,
+        steps=steps,
+        edges=edges,
+        seed=seed,
+        jit=config.xla,
+    )
+    if start is not None and config.warm_start:
+        model.start_from(start.weights, start.bias)
+    return model

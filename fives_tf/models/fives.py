@@ -1,0 +1,396 @@
+"""FIVES: a graph network whose adjacency tensor says which crosses are worth generating.
+
+Equation numbers are those of the paper. Tensors are laid out as [fields, batch, dim]: the
+transformation of all nodes is then one batched matrix product, and the aggregations of all layers
+are one product of [layers * fields, fields] with [fields, batch * dim].
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import NamedTuple
+
+import keras
+import numpy as np
+import tensorflow as tf
+
+from fives_tf.adjacency import edge_mask, soft_adjacency
+from fives_tf.models.base import ClickModel, Table, cross_entropy, replicas
+
+
+@dataclass(frozen=True)
+class FivesForm:
+    """The form of the network and of its adjacency tensor; `paper` gives the paper's.
+
+    Attributes:
+        order: The highest order K of crosses.
+        dim: The dimension d of the embedding.
+        first_order: Whether a table of weights by id is layer 0, and the layers above add to it.
+            Else layer 0 is a projection of the embeddings, as all other layers are.
+        aggregate: Whether a node takes the "mean" of its neighbours or their "sum".
+        joint: The part of the loss on the summed logits of all layers, which then are what
+            predicts; at 0 the prediction is the mean of the layers' probabilities.
+        dropout: The part of the embeddings' values that is dropped in training.
+        stddev: The standard deviation of the first embeddings.
+        readout_stddev: That of the first projections to logits.
+        dependencies: Whether a layer's edges depend on those of the layer before.
+        rescaling: Whether the temperature falls during the search.
+        straight_through: Whether the forward pass sees binary edges.
+        end_temperature: The temperature at the end of the search.
+        thresholds: Where each layer is binarised; 0.5 unless set.
+    """
+
+    order: int = 3
+    dim: int = 8
+    first_order: bool = True
+    aggregate: str = "mean"
+    joint: float = 0.5
+    dropout: float = 0.0
+    stddev: float = 0.1
+    readout_stddev: float = 0.1
+    dependencies: bool = True
+    rescaling: bool = True
+    straight_through: bool = False
+    end_temperature: float = 0.02
+    thresholds: tuple[float, ...] | None = None
+
+
+class Network(NamedTuple):
+    """The parameters that every row shares.
+
+    Attributes:
+        edges: H, from which the adjacency tensor is computed, or the tensor itself if it is given.
+        temperature: The temperature of eq. 8.
+        transform: The matrices W_j, [fields, dim, dim].
+        readout: The projections W(k), [layers, fields, dim].
+        bias: The biases b(k), [K].
+    """
+
+    edges: tf.Tensor
+    temperature: tf.Tensor
+    transform: tf.Tensor
+    readout: tf.Tensor
+    bias: tf.Tensor
+
+
+def propagate(
+    nodes: tf.Tensor, adjacency: tf.Tensor, transform: tf.Tensor, aggregate: str = "mean"
+) -> list[tf.Tensor]:
+    """The representations n(0) to n(K - 1) of all nodes (eq. 2).
+
+    Args:
+        nodes: The embeddings n(0), [fields, batch, dim].
+        adjacency: The edges' strengths, [K - 1, fields, fields]; a node without edges gets zeros.
+        transform: The matrices W_j, [fields, dim, dim].
+        aggregate: "mean" or "sum" over the neighbours.
+
+    Returns:
+        K tensors [fields, batch, dim].
+    """
+    layers, fields = adjacency.shape[0], adjacency.shape[1]
+    if aggregate == "mean":
+        degree = tf.reduce_sum(adjacency, axis=-1, keepdims=True)
+        adjacency = tf.math.divide_no_nan(adjacency, degree)
+    transformed = tf.reshape(tf.matmul(nodes, transform, transpose_b=True), [fields, -1])
+    neighbours = tf.matmul(tf.reshape(adjacency, [layers * fields, fields]), transformed)
+    neighbours = tf.reshape(neighbours, [layers, *nodes.shape])
+    representations = [nodes]
+    for layer in range(layers):
+        representations.append(neighbours[layer] * representations[-1])
+    return representations
+
+
+def project(nodes: tf.Tensor, readout: tf.Tensor) -> tf.Tensor:
+    """W(k) [n_1 : ... : n_m], without the bias (eq. 3).
+
+    Args:
+        nodes: The representations of a layer, [fields, batch, dim].
+        readout: The projection W(k), [fields, dim].
+    """
+    return tf.reduce_sum(tf.matmul(nodes, readout[:, :, None])[..., 0], axis=0)
+
+
+class FivesModel(ClickModel):
+    """FIVES in search of its edges, or with edges that are given.
+
+    In the search a batch is a pair: one batch of D_train moves Theta, one batch of D_val moves H
+    (algorithm 1). With given edges a batch is one of D_train, and only Theta moves.
+
+    Example:
+        model = FivesModel(FivesForm(), encoding.columns, frequency, batch=128, steps=1000)
+        model.train_step(((ids, label), (valid_ids, valid_label)))
+    """
+
+    def __init__(
+        self,
+        form: FivesForm,
+        columns: Sequence[str],
+        frequency: np.ndarray,
+        batch: int,
+        optimizers: dict[str, keras.optimizers.Optimizer],
+        *,
+        coarse: np.ndarray | None = None,
+        l2: float = 0.0,
+        first_order_l2: float = 0.0,
+        click_rate: float = 0.5,
+        steps: int = 1,
+        edges: np.ndarray | None = None,
+        seed: int = 0,
+        jit: bool = True,
+    ):
+        """Makes the variables.
+
+        Args:
+            form: The form of the network.
+            columns: The column that each field is made from.
+            frequency: The part of all rows that each id occurs in.
+            batch: The size of the global batch.
+            optimizers: For "embedding", "network", "edges" and "first_order".
+            coarse: The row of the embedding of each id, if several ids are to share one.
+            l2: The strength of the penalty on the embedding.
+            first_order_l2: That on the first-order weights.
+            click_rate: The part of the rows with a click, where the biases start.
+            steps: The length of the search, over which the temperature falls.
+            edges: A given adjacency tensor, [K - 1, fields, fields]; without, it is searched.
+            seed: Decides the first values and the dropout.
+            jit: Whether to compile the network with XLA.
+        """
+        super().__init__()
+        self.form = form
+        self.searching = edges is None
+        self.figures = ("loss", "edge_loss") if self.searching else ("loss",)
+        self._mask = edge_mask(columns)
+        self._optimizers = optimizers
+        self._steps = steps
+        self._seed = seed
+        fields, layers = len(columns), form.order - 1
+        self._coarse = None
+        embedded = frequency
+        if coarse is not None:
+            self._coarse = tf.Variable(coarse.astype(np.int32), trainable=False, name="coarse")
+            embedded = np.bincount(coarse, weights=frequency)
+        self.embedding = Table(
+            embedded, form.dim, batch, l2, form.stddev, _seed(seed, 0), name="embedding"
+        )
+        self.first_order = None
+        if form.first_order:
+            self.first_order = Table(frequency, 1, batch, first_order_l2, name="first_order")
+        projections = layers if form.first_order else form.order
+        self.transform = self.add_weight(
+            shape=(fields, form.dim, form.dim), initializer=_near_identity(seed), name="transform"
+        )
+        self.readout = self.add_weight(
+            shape=(projections, fields, form.dim),
+            initializer=keras.initializers.RandomNormal(0.0, form.readout_stddev, _seed(seed, 2)),
+            name="readout",
+        )
+        self.bias = self.add_weight(shape=(form.order,), initializer="zeros", name="bias")
+        odds = np.log(click_rate / (1 - click_rate))
+        self.bias.assign([odds] + [0.0 if form.first_order else odds] * layers)
+        shape = (layers, fields, fields)
+        if self.searching:
+            self.h = self.add_weight(shape=shape, initializer="zeros", name="h")
+        else:
+            self.edges = self.add_weight(
+                shape=shape, initializer="zeros", trainable=False, name="edges"
+            )
+            self.edges.assign(edges)
+        self.temperature = self.add_weight(
+            shape=(), initializer="ones", trainable=False, name="temperature"
+        )
+        self.step = self.add_weight(
+            shape=(), initializer="zeros", dtype="int64", trainable=False, name="step"
+        )
+        self._theta_gradients = tf.function(self._theta_gradients, jit_compile=jit)
+        self._edge_gradients = tf.function(self._edge_gradients, jit_compile=jit)
+        self._forward = tf.function(self._forward, jit_compile=jit)
+        for name, variables in self._groups().items():
+            optimizers[name].build(variables)
+        self.built = True
+
+    def adjacency(self) -> tf.Tensor:
+        """The adjacency tensor A as the network sees it."""
+        return self._soft(self.h.value, self.temperature.value) if self.searching else self.edges
+
+    def strength(self) -> tf.Tensor:
+        """The strengths of the edges before re-scaling (eq. 7), which do not saturate."""
+        return self._soft(self.h.value, 1.0) if self.searching else self.edges.value
+
+    def start_from(self, weights: np.ndarray, bias: float) -> None:
+        """Starts layer 0 from a logistic regression."""
+        self.first_order.values.assign(weights[:, None])
+        self.bias.assign([bias] + [0.0] * (self.form.order - 1))
+
+    def theta(self) -> list[keras.Variable]:
+        """The network's parameters: all that is trained beside the edges."""
+        return [v for name, group in self._groups().items() if name != "edges" for v in group]
+
+    def call(self, ids: tf.Tensor) -> tf.Tensor:
+        """The logits of the layers, [batch, K]; see `ClickModel.call`."""
+        nodes, base, _, _ = self._inputs(ids)
+        return self._forward(nodes, base, self._network())
+
+    def probability(self, logits: tf.Tensor) -> tf.Tensor:
+        """See `ClickModel.probability`."""
+        if self.form.joint:
+            return tf.sigmoid(self._joint_logit(logits))
+        return tf.reduce_mean(tf.sigmoid(logits), axis=1)
+
+    def train_step(self, data: tuple) -> dict[str, tf.Tensor]:
+        """Algorithm 1, lines 3 to 6; see `ClickModel.train_step`."""
+        train, valid = data if self.searching else (data, None)
+        logs = {"loss": self._update_theta(*train)}
+        if valid is not None:
+            logs["edge_loss"] = self._update_edges(*valid)
+        self.step.assign_add(1)
+        if self.searching and self.form.rescaling:
+            done = tf.cast(self.step.value, tf.float32) / self._steps
+            self.temperature.assign(1 - (1 - self.form.end_temperature) * tf.minimum(done, 1.0))
+        return logs
+
+    def learners(self) -> dict[str, keras.optimizers.Optimizer]:
+        """See `ClickModel.learners`."""
+        return {name: self._optimizers[name] for name in self._groups()}
+
+    def _groups(self) -> dict[str, list[keras.Variable]]:
+        """The trainable variables by the optimizer that moves them."""
+        groups = {
+            "embedding": [self.embedding.values],
+            "network": [self.transform, self.readout, self.bias],
+        }
+        if self.first_order is not None:
+            groups["first_order"] = [self.first_order.values]
+        if self.searching:
+            groups["edges"] = [self.h]
+        return groups
+
+    def _update_theta(self, ids: tf.Tensor, label: tf.Tensor) -> tf.Tensor:
+        nodes, base, rows, weights = self._inputs(ids)
+        loss, by_nodes, by_base, *by_network = self._theta_gradients(
+            nodes, base, self._network(), label, self._dropout_seed()
+        )
+        self._apply("embedding", [self.embedding.gradient(rows, nodes, by_nodes)])
+        self._apply("network", by_network)
+        if self.first_order is not None:
+            by_weights = tf.broadcast_to(by_base[:, None, None], tf.shape(weights))
+            self._apply("first_order", [self.first_order.gradient(ids, weights, by_weights)])
+        return loss
+
+    def _update_edges(self, ids: tf.Tensor, label: tf.Tensor) -> tf.Tensor:
+        nodes, base, _, _ = self._inputs(ids)
+        loss, gradient = self._edge_gradients(
+            nodes, base, self._network(), label, self._dropout_seed()
+        )
+        self._apply("edges", [gradient])
+        return loss
+
+    def _apply(self, group: str, gradients: list[tf.Tensor]) -> None:
+        self._optimizers[group].apply(gradients, self._groups()[group])
+
+    def _inputs(self, ids: tf.Tensor) -> tuple[tf.Tensor, ...]:
+        """The nodes, the first-order logit, the embedding's rows and the first-order weights."""
+        rows = tf.transpose(ids)
+        if self._coarse is not None:
+            rows = tf.gather(self._coarse, rows)
+        nodes = self.embedding.lookup(rows)
+        if self.first_order is None:
+            return nodes, tf.zeros_like(ids[:, 0], nodes.dtype), rows, None
+        weights = self.first_order.lookup(ids)
+        return nodes, tf.reduce_sum(weights, axis=[1, 2]), rows, weights
+
+    def _network(self) -> Network:
+        edges = self.h if self.searching else self.edges
+        variables = (edges, self.temperature, self.transform, self.readout, self.bias)
+        return Network(*(tf.convert_to_tensor(variable.value) for variable in variables))
+
+    def _dropout_seed(self) -> tf.Tensor:
+        return tf.stack([tf.constant(self._seed, tf.int64), self.step.value])
+
+    # What follows is compiled, and works on tensors only.
+
+    def _soft(self, h: tf.Tensor, temperature: tf.Tensor | float) -> tf.Tensor:
+        form = self.form
+        return soft_adjacency(
+            h, temperature, self._mask, form.thresholds, form.dependencies, form.straight_through
+        )
+
+    def _forward(self, nodes: tf.Tensor, base: tf.Tensor, network: Network) -> tf.Tensor:
+        """The logits of the layers, [batch, K] (eq. 3)."""
+        adjacency = network.edges
+        if self.searching:
+            adjacency = self._soft(network.edges, network.temperature)
+        layers = propagate(nodes, adjacency, network.transform, self.form.aggregate)
+        if self.first_order is not None:
+            layers = layers[1:]
+        logits = [project(layer, network.readout[k]) for k, layer in enumerate(layers)]
+        if self.first_order is None:
+            return tf.stack(logits, axis=1) + network.bias
+        first = base + network.bias[0]
+        more = [first + z + network.bias[k] for k, z in enumerate(logits, start=1)]
+        return tf.stack([first, *more], axis=1)
+
+    def _loss(self, logits: tf.Tensor, label: tf.Tensor) -> tf.Tensor:
+        """The mean over the layers' cross-entropies (eq. 4), joined with that of their sum.
+
+        Divided by the size of the global batch, so that the replicas' losses add up to it.
+        """
+        loss = tf.reduce_mean(cross_entropy(label, logits), axis=1)
+        if self.form.joint:
+            joint = cross_entropy(label, self._joint_logit(logits)[:, None])[:, 0]
+            loss = (1 - self.form.joint) * loss + self.form.joint * joint
+        return tf.reduce_mean(loss) / replicas()
+
+    def _joint_logit(self, logits: tf.Tensor) -> tf.Tensor:
+        """The sum of what each layer adds to the logit of layer 0."""
+        if self.first_order is None:
+            return tf.reduce_sum(logits, axis=1)
+        return logits[:, 0] + tf.reduce_sum(logits[:, 1:] - logits[:, :1], axis=1)
+
+    def _dropped(self, nodes: tf.Tensor, seed: tf.Tensor) -> tf.Tensor:
+        if not self.form.dropout:
+            return nodes
+        kept = tf.random.stateless_uniform(nodes.shape, seed) >= self.form.dropout
+        return nodes * tf.cast(kept, nodes.dtype) / (1 - self.form.dropout)
+
+    def _theta_gradients(
+        self,
+        nodes: tf.Tensor,
+        base: tf.Tensor,
+        network: Network,
+        label: tf.Tensor,
+        seed: tf.Tensor,
+    ) -> tuple[tf.Tensor, ...]:
+        """The loss on D_train and its gradient by nodes, base, transform, readout and bias."""
+        theta = [nodes, base, network.transform, network.readout, network.bias]
+        with tf.GradientTape() as tape:
+            tape.watch(theta)
+            loss = self._loss(self._forward(self._dropped(nodes, seed), base, network), label)
+        return (loss, *tape.gradient(loss, theta, unconnected_gradients="zero"))
+
+    def _edge_gradients(
+        self,
+        nodes: tf.Tensor,
+        base: tf.Tensor,
+        network: Network,
+        label: tf.Tensor,
+        seed: tf.Tensor,
+    ) -> tuple[tf.Tensor, tf.Tensor]:
+        """The loss on D_val and its gradient by H."""
+        with tf.GradientTape() as tape:
+            tape.watch(network.edges)
+            loss = self._loss(self._forward(self._dropped(nodes, seed), base, network), label)
+        return loss, tape.gradient(loss, network.edges)
+
+
+def _near_identity(seed: int) -> keras.initializers.Initializer:
+    """W_j = I plus a little noise: a cross starts as the product of its embeddings."""
+
+    def make(shape: tuple[int, ...], dtype: str | None = None) -> tf.Tensor:
+        noise = keras.random.normal(shape, stddev=0.01, dtype=dtype, seed=_seed(seed, 1))
+        return tf.eye(shape[-1], dtype=noise.dtype) + noise
+
+    return make
+
+
+def _seed(seed: int, place: int) -> int:
+    """A seed of its own for each variable."""
+    return int(np.random.SeedSequence([seed, place]).generate_state(1)[0] >> 1)

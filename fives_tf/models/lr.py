@@ -1,0 +1,83 @@
+"""Logistic regression: y = sigmoid(b + sum over fields of w[id]); several penalties at once."""
+
+from collections.abc import Sequence
+
+import keras
+import numpy as np
+import tensorflow as tf
+
+from fives_tf.models.base import ClickModel, Table, cross_entropy, replicas
+from fives_tf.training.optimizers import make_optimizer
+
+
+class LogisticRegression(ClickModel):
+    """Logistic regressions that differ in nothing but the strength of their L2 penalty.
+
+    The lookup of the weights is the costly part, and one lookup serves all; so trying several
+    strengths costs little more than one. Output i is the regression with `l2[i]`, and `chosen` is
+    the one that predicts.
+    """
+
+    def __init__(
+        self,
+        frequency: np.ndarray,
+        l2: Sequence[float],
+        batch: int,
+        click_rate: float,
+        optimizer: str = "adagrad",
+        rate: float = 0.05,
+    ):
+        """Makes the regressions.
+
+        Args:
+            frequency: The part of all rows that each id occurs in.
+            l2: The strengths of the penalties.
+            batch: The size of the global batch.
+            click_rate: The part of the rows with a click, where the bias starts.
+            optimizer: The name of the optimizer of the weights.
+            rate: Its learning rate.
+        """
+        super().__init__()
+        self.table = Table(frequency, len(l2), batch, l2, name="weights")
+        self.bias = self.add_weight(
+            shape=(len(l2),),
+            initializer=keras.initializers.Constant(np.log(click_rate / (1 - click_rate))),
+            name="bias",
+        )
+        self.chosen = self.add_weight(
+            shape=(), initializer="zeros", dtype="int32", trainable=False, name="chosen"
+        )
+        self._optimizer = make_optimizer(optimizer, rate)
+        self._optimizer.build([self.table.values, self.bias])
+        self.built = True
+
+    def call(self, ids: tf.Tensor) -> tf.Tensor:
+        """See `ClickModel.call`."""
+        return tf.reduce_sum(self.table.lookup(ids), axis=1) + self.bias.value
+
+    def probability(self, logits: tf.Tensor) -> tf.Tensor:
+        """See `ClickModel.probability`."""
+        return tf.sigmoid(tf.gather(logits, self.chosen.value, axis=1))
+
+    def choose(self, output: int) -> None:
+        """Makes one of the regressions the one that predicts."""
+        self.chosen.assign(output)
+
+    def train_step(self, data: tuple[tf.Tensor, tf.Tensor]) -> dict[str, tf.Tensor]:
+        """See `ClickModel.train_step`."""
+        ids, label = data
+        found = self.table.lookup(ids)
+        logits = tf.reduce_sum(found, axis=1) + self.bias.value
+        rows = tf.cast(tf.shape(label)[0] * replicas(), logits.dtype)
+        error = (tf.sigmoid(logits) - label[:, None]) / rows
+        gradient = self.table.gradient(
+            ids, found, tf.broadcast_to(error[:, None, :], tf.shape(found))
+        )
+        self._optimizer.apply(
+            [gradient, tf.reduce_sum(error, axis=0)], [self.table.values, self.bias]
+        )
+        return {"loss": tf.reduce_sum(tf.reduce_mean(cross_entropy(label, logits), axis=1)) / rows}
+
+    def learners(self) -> dict[str, keras.optimizers.Optimizer]:
+        """See `ClickModel.learners`."""
+        return {"weights": self._optimizer}

@@ -1,0 +1,183 @@
+"""The run directory: what a search leaves behind, and what other commands read from it."""
+
+import io
+import json
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from fives_tf import __version__, storage
+from fives_tf import crosses as crosses_format
+from fives_tf.config import SearchConfig, read_settings
+from fives_tf.crosses import Cross
+from fives_tf.dataset import Dataset
+from fives_tf.errors import UserError
+
+VERSION = 1
+CONFIG = "config.yaml"
+MANIFEST = "run.json"
+ADJACENCY = "adjacency.npz"
+CROSSES = "crosses.json"
+MEMBERS = "members"
+LOCK = "lock"
+
+
+@dataclass(frozen=True, eq=False)
+class Adjacency:
+    """A learned adjacency tensor; slice k - 1 of each array is the paper's layer k.
+
+    Attributes:
+        h: The parameters H.
+        strength: The edges' strengths before re-scaling, by which crosses are ranked.
+        soft: The adjacency tensor A at the last temperature.
+        binary: The edges that count, 1 or 0.
+        thresholds: From which strength on they do, for each layer.
+        temperature: The last temperature.
+        fields: The names of the fields.
+    """
+
+    h: np.ndarray
+    strength: np.ndarray
+    soft: np.ndarray
+    binary: np.ndarray
+    thresholds: np.ndarray
+    temperature: np.ndarray
+    fields: np.ndarray
+
+    def to_bytes(self) -> bytes:
+        """The content of `adjacency.npz`."""
+        buffer = io.BytesIO()
+        np.savez_compressed(buffer, **vars(self))
+        return buffer.getvalue()
+
+    @classmethod
+    def from_bytes(cls, content: bytes) -> "Adjacency":
+        """Reads what `to_bytes` gave."""
+        with np.load(io.BytesIO(content), allow_pickle=False) as arrays:
+            return cls(**{name: arrays[name] for name in cls.__dataclass_fields__})
+
+
+class Run:
+    """A complete run directory.
+
+    Example:
+        run = Run.open("run")
+        for cross in run.crosses[:10]:
+            print(cross.name, cross.score)
+    """
+
+    def __init__(self, directory: str, manifest: dict[str, Any]):
+        """Takes a directory and what its `run.json` says."""
+        self.directory = directory
+        self.manifest = manifest
+
+    @classmethod
+    def open(cls, directory: str) -> "Run":
+        """Opens a run that is complete; refuses any other."""
+        run = cls.find(directory)
+        if run is None:
+            missing = not storage.exists(directory)
+            reason = "no such directory" if missing else f"there is no {MANIFEST} in it"
+            raise UserError(f"{directory}: {reason}; make a run with `fives search`.")
+        if not run.is_complete:
+            raise UserError(
+                f"{directory}: the search is unfinished. Run the same `fives search` command with "
+                "--resume to go on, or with --overwrite to start again."
+            )
+        return run
+
+    @classmethod
+    def find(cls, directory: str) -> "Run | None":
+        """Opens a run, complete or not; None if there is none."""
+        path = storage.join(directory, MANIFEST)
+        if not storage.exists(path):
+            return None
+        try:
+            manifest = json.loads(storage.read(path))
+        except ValueError as error:
+            raise UserError(
+                f"{path}: is damaged ({error}); search again with --overwrite."
+            ) from None
+        if manifest.get("version") != VERSION:
+            raise UserError(
+                f"{path}: version {manifest.get('version')} is not known to this program, which "
+                f"reads version {VERSION}. Search again with --overwrite."
+            )
+        return cls(directory, manifest)
+
+    @classmethod
+    def begin(cls, directory: str, dataset: Dataset, config: SearchConfig) -> "Run":
+        """Begins a run in an empty directory."""
+        manifest = {
+            "version": VERSION,
+            "written_by": f"fives-tf {__version__}",
+            "complete": False,
+            "dataset": dataset.directory,
+            "fingerprint": fingerprint(dataset),
+        }
+        run = cls(directory, manifest)
+        storage.write(storage.join(directory, CONFIG), config.to_yaml().encode())
+        run._write_manifest()
+        return run
+
+    def finish(self, adjacency: Adjacency, crosses: list[Cross], **results: Any) -> None:
+        """Writes what was found; from then on the run is complete."""
+        storage.write(storage.join(self.directory, ADJACENCY), adjacency.to_bytes())
+        storage.write(storage.join(self.directory, CROSSES), crosses_format.to_json(crosses))
+        self.manifest |= results | {"complete": True}
+        self._write_manifest()
+
+    @property
+    def is_complete(self) -> bool:
+        """Whether the search came to its end."""
+        return self.manifest["complete"]
+
+    @property
+    def config(self) -> SearchConfig:
+        """The configuration of the search, resolved."""
+        path = storage.join(self.directory, CONFIG)
+        return SearchConfig(**read_settings(storage.read(path).decode(), path))
+
+    @property
+    def adjacency(self) -> Adjacency:
+        """The learned adjacency tensor."""
+        return Adjacency.from_bytes(storage.read(storage.join(self.directory, ADJACENCY)))
+
+    @property
+    def crosses(self) -> list[Cross]:
+        """The crosses, by order and falling score."""
+        path = storage.join(self.directory, CROSSES)
+        return crosses_format.from_json(storage.read(path), path)
+
+    def dataset(self, directory: str | None = None) -> Dataset:
+        """The dataset of the search, or the same one at another place."""
+        dataset = Dataset.open(directory or self.manifest["dataset"])
+        if fingerprint(dataset) != self.manifest["fingerprint"]:
+            raise UserError(
+                f"{dataset.directory}: is not the dataset that {self.directory} was searched on; "
+                "its encoding or its rows differ. Name the right one with --dataset."
+            )
+        return dataset
+
+    def member_paths(self) -> list[str]:
+        """The checkpoints of the models whose predictions are averaged."""
+        count = self.manifest["members"]
+        return [member_path(self.directory, index) for index in range(count)]
+
+    def _write_manifest(self) -> None:
+        content = json.dumps(self.manifest, indent=1, ensure_ascii=False)
+        storage.write(storage.join(self.directory, MANIFEST), content.encode())
+
+
+def member_path(directory: str, index: int) -> str:
+    """The checkpoint of one of the models that a run ends with."""
+    return storage.join(directory, MEMBERS, str(index))
+
+
+def fingerprint(dataset: Dataset) -> dict[str, Any]:
+    """What tells a dataset from another, wherever it lies."""
+    return {
+        "made_from": dataset.manifest["fingerprint"],
+        "rows": {name: split.rows for name, split in dataset.splits.items()},
+    }

@@ -1,0 +1,77 @@
+"""How well a model predicts a split: exact figures over every row, each counted once."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from fives_tf.models.base import ClickModel
+from fives_tf.training.batches import Source
+from fives_tf.training.metrics import auc, log_loss
+
+BATCH = 4096
+
+
+@dataclass(frozen=True)
+class Evaluation:
+    """The figures of a model on a split.
+
+    Attributes:
+        rows: The number of rows.
+        auc: The AUC of the prediction.
+        log_loss: Its mean cross-entropy.
+        output_auc: The AUC of each output of the model, such as the layers of FIVES.
+    """
+
+    rows: int
+    auc: float
+    log_loss: float
+    output_auc: tuple[float, ...]
+
+    def to_json(self) -> dict[str, Any]:
+        """The figures by name."""
+        return {
+            "rows": self.rows,
+            "auc": self.auc,
+            "log_loss": self.log_loss,
+            "output_auc": list(self.output_auc),
+        }
+
+
+class Evaluator:
+    """Evaluates models on the rows of some splits.
+
+    Example:
+        Evaluator(source, ["valid"]).evaluate(model).auc
+    """
+
+    def __init__(self, source: Source, splits: Sequence[str]):
+        """Takes the rows to evaluate on."""
+        self._source = source
+        self._splits = splits
+
+    def evaluate(self, *models: ClickModel) -> Evaluation:
+        """The figures of a model, or of the mean prediction of several."""
+        label, logits = self.logits(*models)
+        probability = np.mean(
+            [model.probability(z).numpy() for model, z in zip(models, logits, strict=True)], axis=0
+        )
+        return judge(label, probability, np.mean(logits, axis=0))
+
+    def logits(self, *models: ClickModel) -> tuple[np.ndarray, list[np.ndarray]]:
+        """The labels, [rows], and for each model the logits, [rows, outputs]."""
+        labels: list[np.ndarray] = []
+        logits: list[list[np.ndarray]] = [[] for _ in models]
+        with self._source.reading():
+            for ids, label, rows in self._source.once(self._splits, BATCH):
+                labels.append(label.numpy()[:rows])
+                for model, parts in zip(models, logits, strict=True):
+                    parts.append(model.logits(ids).numpy()[:rows])
+        return np.concatenate(labels), [np.concatenate(parts) for parts in logits]
+
+
+def judge(label: np.ndarray, probability: np.ndarray, logits: np.ndarray) -> Evaluation:
+    """The figures of predictions, [rows], and of the logits of all outputs, [rows, outputs]."""
+    outputs = tuple(auc(label, column) for column in logits.T)
+    return Evaluation(len(label), auc(label, probability), log_loss(label, probability), outputs)

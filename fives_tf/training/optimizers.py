@@ -1,0 +1,71 @@
+"""Row-sparse optimizers: a step costs what the batch's rows cost, however large the table is.
+
+Keras' own optimizers touch every row of an embedding table on every step. These take over when the
+gradient is `tf.IndexedSlices`, and leave dense gradients to Keras. Keras' way of applying gradients
+under a `tf.distribute` strategy stays: every replica gets the summed slices and makes the same
+update.
+"""
+
+import keras
+import tensorflow as tf
+
+
+class LazyAdam(keras.optimizers.Adam):
+    """Adam that moves only the rows of the batch, with their momenta.
+
+    This is not Adam: a row that is absent keeps its momentum until it occurs again, whereas Adam
+    would go on moving it.
+    """
+
+    def update_step(self, gradient: tf.Tensor, variable: tf.Variable, learning_rate: tf.Tensor):
+        """Updates a variable; see `keras.optimizers.Optimizer.update_step`."""
+        if not isinstance(gradient, tf.IndexedSlices):
+            super().update_step(gradient, variable, learning_rate)
+            return
+        rows, values = sum_slices(gradient)
+        step = tf.cast(self.iterations + 1, variable.dtype)
+        index = self._get_variable_index(variable)
+        momenta, velocities = self._momentums[index].value, self._velocities[index].value
+        momentum = self.beta_1 * tf.gather(momenta, rows) + (1 - self.beta_1) * values
+        velocity = self.beta_2 * tf.gather(velocities, rows) + (1 - self.beta_2) * values**2
+        correction = tf.sqrt(1 - self.beta_2**step) / (1 - self.beta_1**step)
+        change = learning_rate * correction * momentum / (tf.sqrt(velocity) + self.epsilon)
+        momenta.scatter_update(tf.IndexedSlices(momentum, rows))
+        velocities.scatter_update(tf.IndexedSlices(velocity, rows))
+        variable.scatter_sub(tf.IndexedSlices(change, rows))
+
+
+class RowAdagrad(keras.optimizers.Adagrad):
+    """Adagrad on the rows of the batch; the same numbers as Keras' Adagrad, at their cost only."""
+
+    def update_step(self, gradient: tf.Tensor, variable: tf.Variable, learning_rate: tf.Tensor):
+        """Updates a variable; see `keras.optimizers.Optimizer.update_step`."""
+        if not isinstance(gradient, tf.IndexedSlices):
+            super().update_step(gradient, variable, learning_rate)
+            return
+        rows, values = sum_slices(gradient)
+        accumulators = self._accumulators[self._get_variable_index(variable)].value
+        accumulator = tf.gather(accumulators, rows) + values**2
+        change = learning_rate * values * tf.math.rsqrt(accumulator + self.epsilon)
+        accumulators.scatter_update(tf.IndexedSlices(accumulator, rows))
+        variable.scatter_sub(tf.IndexedSlices(change, rows))
+
+
+def sum_slices(gradient: tf.IndexedSlices) -> tuple[tf.Tensor, tf.Tensor]:
+    """The distinct rows of a sparse gradient, and the sum of the slices of each."""
+    rows, place = tf.unique(gradient.indices)
+    return rows, tf.math.unsorted_segment_sum(gradient.values, place, tf.size(rows))
+
+
+OPTIMIZERS = {
+    "lazy_adam": LazyAdam,
+    "adagrad": RowAdagrad,
+    "adam": keras.optimizers.Adam,
+    "dense_adagrad": keras.optimizers.Adagrad,
+    "sgd": keras.optimizers.SGD,
+}
+
+
+def make_optimizer(name: str, rate: float, **options: float) -> keras.optimizers.Optimizer:
+    """An optimizer by its name in the configuration."""
+    return OPTIMIZERS[name](learning_rate=rate, **options)
