@@ -48,23 +48,49 @@ def soft_adjacency(
         The edges' strengths, [K - 1, fields, fields]. A node without any edge in the layer before
         has none in this one: its row is zero.
     """
-    layers: list[tf.Tensor] = []
+    _, soft, binary = _layers(h, temperature, mask, thresholds, dependencies)
+    return soft + tf.stop_gradient(binary - soft) if straight_through else soft
+
+
+def edge_strength(
+    h: tf.Tensor,
+    temperature: tf.Tensor | float,
+    mask: tf.Tensor,
+    thresholds: Sequence[float] | None = None,
+    dependencies: bool = True,
+) -> tf.Tensor:
+    """The strengths of the edges before re-scaling (eq. 7), which do not saturate.
+
+    The arguments are those of `soft_adjacency`: the temperature still decides which edges of the
+    layer before count.
+    """
+    return _layers(h, temperature, mask, thresholds, dependencies)[0]
+
+
+def _layers(
+    h: tf.Tensor,
+    temperature: tf.Tensor | float,
+    mask: tf.Tensor,
+    thresholds: Sequence[float] | None,
+    dependencies: bool,
+) -> tuple[tf.Tensor, tf.Tensor, tf.Tensor]:
+    """The strengths before re-scaling and after, and binarised, layer by layer."""
+    layers: list[tuple[tf.Tensor, tf.Tensor, tf.Tensor]] = []
     mask = tf.cast(mask, h.dtype)
     previous = tf.eye(tf.shape(h)[-1], dtype=h.dtype)  # phi(A(0))
     for index, transition in enumerate(tf.unstack(tf.sigmoid(h))):
         strength = transition
-        alive = tf.ones_like(previous[:, :1])
+        allowed = mask
         if dependencies:
             degree = tf.reduce_sum(previous, axis=1, keepdims=True)
             strength = tf.math.divide_no_nan(previous @ transition, degree)  # eq. 7
-            alive = tf.cast(degree > 0, h.dtype)
-        layer = rescale(strength, temperature) * mask * alive
+            allowed = mask * tf.cast(degree > 0, h.dtype)
+        soft = rescale(strength, temperature) * allowed
         # Binary decisions of a layer steer the next one, but no gradient flows through them.
-        previous = tf.stop_gradient(binarize(layer, _threshold(thresholds, index)))
-        if straight_through:
-            layer += tf.stop_gradient(previous - layer)
-        layers.append(layer)
-    return tf.stack(layers)
+        previous = tf.stop_gradient(binarize(soft, _threshold(thresholds, index)))
+        layers.append((strength * allowed, soft, previous))
+    strengths, softs, binaries = zip(*layers, strict=True)
+    return tf.stack(strengths), tf.stack(softs), tf.stack(binaries)
 
 
 def rescale(strength: tf.Tensor, temperature: tf.Tensor | float) -> tf.Tensor:

@@ -20,18 +20,21 @@ def coarse_rows(encoding: Encoding, min_count: int, buckets: int) -> np.ndarray:
 
     A cross of rare values is rarer still, so crosses are learned on coarser values than single
     fields: categories below `min_count` share the row of the rare ones, and neighbouring buckets of
-    a number are merged until about `buckets` are left, each with its share of the rows.
+    a number are merged until about `buckets` are left, each with its share of the values.
 
     Args:
         encoding: The fitted encoding.
         min_count: The least number of occurrences that earns a category a row of its own.
-        buckets: About how many rows a numeric field gets.
+        buckets: About how many rows a numeric field gets; 0 leaves its buckets as they are.
     """
     rows, start = [], 0
     for field in encoding.fields:
         counts = _counts(field, encoding.rows)
-        if isinstance(field, BucketField):
-            local = _merge_buckets(field, counts, encoding.rows / buckets)
+        if isinstance(field, BucketField) and not buckets:
+            local = np.arange(len(counts))
+        elif isinstance(field, BucketField):
+            present = encoding.rows - field.missing_count
+            local = _merge_buckets(field, counts, present / buckets)
         else:
             local = np.where(counts >= min_count, np.arange(len(counts)), RARE)
             local[MISSING] = MISSING
@@ -50,14 +53,12 @@ def _counts(field: Field, rows: int) -> np.ndarray:
 
 
 def _merge_buckets(field: BucketField, counts: np.ndarray, share: float) -> np.ndarray:
-    """Merges neighbours, in the order of the values, until each group holds a share of the rows."""
+    """Merges neighbours, in the order of the values, until each group holds a share of them."""
     local = np.arange(len(counts))
-    group, held = FIRST_VALUE, 0.0
+    group, held = FIRST_VALUE, share
     for identity in field.ids[field.ids >= FIRST_VALUE].tolist():
         if held >= share:
             group, held = identity, 0.0
-        if held == 0.0:
-            group = identity
         local[identity] = group
         held += counts[identity]
     return local

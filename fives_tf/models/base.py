@@ -1,7 +1,7 @@
 """What the training loop asks of a model, and the table of parameters that models share."""
 
 import abc
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 import keras
 import numpy as np
@@ -82,7 +82,7 @@ class Table(keras.layers.Layer):
         if self._l2.any():
             occurrences = batch * np.asarray(frequency, np.float32)
             rarity = np.divide(1, occurrences, np.zeros_like(occurrences), where=occurrences > 0)
-            self._rarity = tf.Variable(rarity, trainable=False, name="rarity")
+            self._rarity = lookup_function(rarity, "rarity")
 
     def lookup(self, ids: tf.Tensor) -> tf.Tensor:
         """The parameters of ids of any shape; their width is the last axis."""
@@ -97,11 +97,21 @@ class Table(keras.layers.Layer):
             gradient: The gradient by what the lookup gave.
         """
         if self._rarity is not None:
-            gradient += tf.gather(self._rarity, ids)[..., None] * self._l2 * found
-        width = self.values.shape[1]
+            gradient += self._rarity(ids)[..., None] * self._l2 * found
+        rows, width = self.values.shape
         return tf.IndexedSlices(
-            tf.reshape(gradient, [-1, width]), tf.reshape(ids, [-1]), self.values.shape
+            tf.reshape(gradient, [-1, width]), tf.reshape(ids, [-1]), tf.constant([rows, width])
         )
+
+
+def lookup_function(values: np.ndarray, name: str) -> Callable[[tf.Tensor], tf.Tensor]:
+    """A function that looks up fixed values by id.
+
+    They lie on the device, as variables do, but are known from the dataset: as the function hides
+    the variable from Keras, no checkpoint holds them.
+    """
+    variable = tf.Variable(values, trainable=False, name=name)
+    return lambda ids: tf.gather(variable, ids)
 
 
 def cross_entropy(label: tf.Tensor, logits: tf.Tensor) -> tf.Tensor:

@@ -13,8 +13,8 @@ import keras
 import numpy as np
 import tensorflow as tf
 
-from fives_tf.adjacency import edge_mask, soft_adjacency
-from fives_tf.models.base import ClickModel, Table, cross_entropy, replicas
+from fives_tf.adjacency import edge_mask, edge_strength, soft_adjacency
+from fives_tf.models.base import ClickModel, Table, cross_entropy, lookup_function, replicas
 
 
 @dataclass(frozen=True)
@@ -92,7 +92,7 @@ def propagate(
         adjacency = tf.math.divide_no_nan(adjacency, degree)
     transformed = tf.reshape(tf.matmul(nodes, transform, transpose_b=True), [fields, -1])
     neighbours = tf.matmul(tf.reshape(adjacency, [layers * fields, fields]), transformed)
-    neighbours = tf.reshape(neighbours, [layers, *nodes.shape])
+    neighbours = tf.reshape(neighbours, [layers, fields, -1, nodes.shape[-1]])
     representations = [nodes]
     for layer in range(layers):
         representations.append(neighbours[layer] * representations[-1])
@@ -166,7 +166,7 @@ class FivesModel(ClickModel):
         self._coarse = None
         embedded = frequency
         if coarse is not None:
-            self._coarse = tf.Variable(coarse.astype(np.int32), trainable=False, name="coarse")
+            self._coarse = lookup_function(coarse.astype(np.int32), "coarse")
             embedded = np.bincount(coarse, weights=frequency)
         self.embedding = Table(
             embedded, form.dim, batch, l2, form.stddev, _seed(seed, 0), name="embedding"
@@ -209,11 +209,18 @@ class FivesModel(ClickModel):
 
     def adjacency(self) -> tf.Tensor:
         """The adjacency tensor A as the network sees it."""
-        return self._soft(self.h.value, self.temperature.value) if self.searching else self.edges
+        if not self.searching:
+            return tf.convert_to_tensor(self.edges.value)
+        return self._soft(self.h.value, self.temperature.value)
 
     def strength(self) -> tf.Tensor:
-        """The strengths of the edges before re-scaling (eq. 7), which do not saturate."""
-        return self._soft(self.h.value, 1.0) if self.searching else self.edges.value
+        """The strengths of the edges before re-scaling; see `fives_tf.adjacency`."""
+        if not self.searching:
+            return tf.convert_to_tensor(self.edges.value)
+        form, temperature = self.form, self.temperature.value
+        return edge_strength(
+            self.h.value, temperature, self._mask, form.thresholds, form.dependencies
+        )
 
     def start_from(self, weights: np.ndarray, bias: float) -> None:
         """Starts layer 0 from a logistic regression."""
@@ -266,7 +273,7 @@ class FivesModel(ClickModel):
     def _update_theta(self, ids: tf.Tensor, label: tf.Tensor) -> tf.Tensor:
         nodes, base, rows, weights = self._inputs(ids)
         loss, by_nodes, by_base, *by_network = self._theta_gradients(
-            nodes, base, self._network(), label, self._dropout_seed()
+            nodes, base, self._network(), label, self._dropout_seed(0)
         )
         self._apply("embedding", [self.embedding.gradient(rows, nodes, by_nodes)])
         self._apply("network", by_network)
@@ -278,7 +285,7 @@ class FivesModel(ClickModel):
     def _update_edges(self, ids: tf.Tensor, label: tf.Tensor) -> tf.Tensor:
         nodes, base, _, _ = self._inputs(ids)
         loss, gradient = self._edge_gradients(
-            nodes, base, self._network(), label, self._dropout_seed()
+            nodes, base, self._network(), label, self._dropout_seed(1)
         )
         self._apply("edges", [gradient])
         return loss
@@ -290,7 +297,7 @@ class FivesModel(ClickModel):
         """The nodes, the first-order logit, the embedding's rows and the first-order weights."""
         rows = tf.transpose(ids)
         if self._coarse is not None:
-            rows = tf.gather(self._coarse, rows)
+            rows = self._coarse(rows)
         nodes = self.embedding.lookup(rows)
         if self.first_order is None:
             return nodes, tf.zeros_like(ids[:, 0], nodes.dtype), rows, None
@@ -302,8 +309,9 @@ class FivesModel(ClickModel):
         variables = (edges, self.temperature, self.transform, self.readout, self.bias)
         return Network(*(tf.convert_to_tensor(variable.value) for variable in variables))
 
-    def _dropout_seed(self) -> tf.Tensor:
-        return tf.stack([tf.constant(self._seed, tf.int64), self.step.value])
+    def _dropout_seed(self, batch: int) -> tf.Tensor:
+        """A seed of its own for each batch of each step."""
+        return tf.stack([tf.constant(self._seed, tf.int64), 2 * self.step.value + batch])
 
     # What follows is compiled, and works on tensors only.
 
@@ -348,7 +356,7 @@ class FivesModel(ClickModel):
     def _dropped(self, nodes: tf.Tensor, seed: tf.Tensor) -> tf.Tensor:
         if not self.form.dropout:
             return nodes
-        kept = tf.random.stateless_uniform(nodes.shape, seed) >= self.form.dropout
+        kept = tf.random.stateless_uniform(tf.shape(nodes), seed) >= self.form.dropout
         return nodes * tf.cast(kept, nodes.dtype) / (1 - self.form.dropout)
 
     def _theta_gradients(

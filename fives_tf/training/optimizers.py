@@ -57,11 +57,19 @@ def sum_slices(gradient: tf.IndexedSlices) -> tuple[tf.Tensor, tf.Tensor]:
     return rows, tf.math.unsorted_segment_sum(gradient.values, place, tf.size(rows))
 
 
+class DenseAdam(keras.optimizers.Adam):
+    """Keras' Adam, which moves every row on every step."""
+
+    def update_step(self, gradient: tf.Tensor, variable: tf.Variable, learning_rate: tf.Tensor):
+        """Updates a variable; see `keras.optimizers.Optimizer.update_step`."""
+        # Keras would square the slices of a row that occurs twice one by one.
+        super().update_step(tf.convert_to_tensor(gradient), variable, learning_rate)
+
+
 OPTIMIZERS = {
     "lazy_adam": LazyAdam,
     "adagrad": RowAdagrad,
-    "adam": keras.optimizers.Adam,
-    "dense_adagrad": keras.optimizers.Adagrad,
+    "adam": DenseAdam,
     "sgd": keras.optimizers.SGD,
 }
 
