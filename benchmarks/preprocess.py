@@ -10,15 +10,14 @@ that reads the log twice can be faster than half of it.
 
 import argparse
 import json
-import os
-import platform
 import shutil
 import statistics
 import subprocess
 import sys
 import tempfile
-from importlib.metadata import version
 from pathlib import Path
+
+import harness
 
 PARSE = "import sys, pyarrow.csv as csv; print(csv.read_csv(sys.argv[1]).num_rows)"
 PACKAGES = ("fives-tf", "apache-beam", "pyarrow", "numpy", "datasketches")
@@ -32,15 +31,13 @@ def main() -> None:
     parser.add_argument("--min_count", type=int, default=1, help="as in the schema")
     parser.add_argument("--turns", type=int, default=3)
     parser.add_argument("--seed", type=int, default=0)
-    parser.add_argument("--out", type=Path, help="JSON file for the result")
+    harness.add_out_flag(parser)
     parser.add_argument("flags", nargs="*", help="further flags for `fives preprocess`, after --")
     args = parser.parse_args()
     with tempfile.TemporaryDirectory() as temporary:
         result = measure(args, Path(temporary))
-    text = json.dumps(result, indent=1)
-    print(text)
-    if args.out:
-        args.out.write_text(text + "\n")
+    print(json.dumps(result, indent=1))
+    harness.write_result(result, args.out)
 
 
 def measure(args: argparse.Namespace, directory: Path) -> dict:
@@ -83,8 +80,8 @@ def measure(args: argparse.Namespace, directory: Path) -> dict:
             "preprocess": max(turn["mebibytes"] for turn in turns["preprocess"]),
             "bare pyarrow CSV parser": max(turn["mebibytes"] for turn in turns["parse"]),
         },
-        "machine": {"cores": os.cpu_count(), "python": platform.python_version()},
-        "versions": {package: version(package) for package in PACKAGES},
+        "machine": harness.machine(),
+        "versions": harness.versions(PACKAGES),
     }
 
 

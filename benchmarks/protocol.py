@@ -73,10 +73,7 @@ def main() -> int:
 def run(argv: list[str] | None = None) -> list[Dataset]:
     """Prepares what the flags ask for and prints a table of the splits."""
     parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
-    add_data_flag(parser)
-    parser.add_argument("--work", type=Path, required=True, help="where dataset directories go")
-    parser.add_argument("--datasets", type=_names, default=list(SOURCES), metavar="NAME,...")
-    parser.add_argument("--seeds", type=_seeds, default=list(SEEDS), metavar="N,...")
+    add_flags(parser)
     args = parser.parse_args(argv)
     datasets, lines = [], []
     for name in args.datasets:
@@ -91,14 +88,17 @@ def run(argv: list[str] | None = None) -> list[Dataset]:
     return datasets
 
 
-def add_data_flag(parser: argparse.ArgumentParser) -> None:
-    """Adds the flag that says where the public data sets are."""
+def add_flags(parser: argparse.ArgumentParser) -> None:
+    """Adds the flags that say which data sets to prepare, from where and to where."""
     parser.add_argument(
         "--data",
         type=Path,
         default=Path(os.environ.get("FIVES_DATA", ROOT.parent / "shared" / "data")),
         help="directory of the public data sets; default: $FIVES_DATA, or %(default)s",
     )
+    parser.add_argument("--work", type=Path, required=True, help="where dataset directories go")
+    parser.add_argument("--datasets", type=_names, default=list(SOURCES), metavar="NAME,...")
+    parser.add_argument("--seeds", type=_seeds, default=list(SEEDS), metavar="N,...")
 
 
 def prepare(name: str, seed: int, data: Path, work: Path, schema: Schema | None = None) -> Dataset:

@@ -1,0 +1,173 @@
+"""Each program of `benchmarks/` runs from end to end on a tiny setting; nothing is measured."""
+
+import importlib
+import json
+import os
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from fives_tf.crosses import Cross
+from fives_tf.dataset import Dataset
+from fives_tf.errors import UserError
+from fives_tf.training.batches import Source
+
+ROOT = Path(__file__).parents[2]
+TINY = {"search_epochs": 1, "epochs": 1, "batch": 512, "dim": 2, "xla": "false"}
+SET = [f"--set={name}={value}" for name, value in TINY.items()]
+
+
+@pytest.fixture
+def program(monkeypatch):
+    """Imports a program as one that lies in the folder of the running script."""
+    monkeypatch.setattr("fives_tf.search.LR_EPOCHS", 2)
+    monkeypatch.syspath_prepend(str(ROOT / "benchmarks"))
+    return importlib.import_module
+
+
+@pytest.fixture
+def one_process(program, monkeypatch):
+    """Does in this process, which has TensorFlow loaded, what else has one of its own."""
+    monkeypatch.setattr(
+        program("harness"), "in_own_process", lambda function, *args: function(*args)
+    )
+
+
+def written(path: Path) -> dict:
+    """A file of results, which tells nothing of where it was made."""
+    text = path.read_text()
+    assert str(path.parent) not in text
+    result = json.loads(text)
+    assert result["machine"]["cores"] > 0
+    assert result["versions"]["tensorflow"]
+    return result
+
+
+@pytest.mark.usefixtures("one_process")
+def test_planted_searches_each_log_once(program, tmp_path, capsys):
+    planted = program("planted")
+    out, work = tmp_path / "out.json", tmp_path / "work"
+    flags = ["--logs=1", "--rows=1500", f"--work={work}", f"--out={out}", *SET]
+    planted.run(flags)
+    result = written(out)
+    assert len(result["logs"][0]["pair_ranks"]) == 3
+    assert 0 < result["logs"][0]["lr_auc"] < 1
+    assert result["config"]["dim"] == 2
+    assert "seed" not in result["config"]
+    assert capsys.readouterr().out.count("reached") == 3
+    manifest = work / "log-0" / "run" / "run.json"
+    before = manifest.stat().st_mtime_ns
+    planted.run(flags)
+    assert manifest.stat().st_mtime_ns == before
+    assert written(out) == result
+    with pytest.raises(UserError, match="another log"):
+        planted.run([*flags, "--rows=1000"])
+
+
+def test_planted_ranks_a_cross_among_those_of_its_order(program):
+    planted = program("planted")
+    crosses = [Cross(("a", "b"), 0.9), Cross(("b", "c"), 0.8), Cross(("a", "b", "c"), 0.7)]
+    assert planted.rank(("c", "b"), crosses) == 2
+    assert planted.rank(("a", "b", "c"), crosses) == 1
+    assert planted.rank(("a", "c"), crosses) is None
+
+
+@pytest.mark.parametrize(("good", "reached"), [(9, [True, True, False]), (7, [False] * 3)])
+def test_planted_judges_by_the_share_of_logs(program, good, reached):
+    planted = program("planted")
+    found = planted.Found(0, (1, 2, 10), 10, 0.8, 0.7, 0.9, 1.0)
+    missed = planted.Found(0, (1, 2, 11), None, 0.7, 0.7, 0.9, 1.0)
+    criteria = planted.judge([found] * good + [missed] * (10 - good))
+    assert [criterion["reached"] for criterion in criteria] == reached
+
+
+@pytest.mark.usefixtures("one_process")
+def test_quality_reads_the_test_split_once(program, data_directory, tmp_path, capsys, monkeypatch):
+    quality = program("quality")
+    once, read = Source.once, []
+    monkeypatch.setattr(
+        Source, "once", lambda self, splits, batch: read.append(splits) or once(self, splits, batch)
+    )
+    out, work = tmp_path / "out.json", tmp_path / "work"
+    flags = [f"--data={data_directory}", f"--work={work}", f"--out={out}", "--seeds=0", *SET]
+    flags += ["--datasets=employee", "--members=2"]
+    quality.run(flags)
+    assert read.count(["test"]) == 2  # the default form and the paper's
+    assert read[-1] == ["test"]
+    assert "employee, one model, 1 seeds" in capsys.readouterr().out
+    result = written(out)
+    default, paper = result["cells"]
+    assert set(default["test"]) == {"one", "members", "lr"}
+    assert set(paper["test"]) == {"one", "members"}
+    assert default["test"]["one"] != default["test"]["members"]
+    assert paper["test"]["one"] == paper["test"]["members"]
+    assert result["configs"][default["config"]]["members"] == 2
+    assert not result["configs"][paper["config"]]["first_order"]
+    quality.run(flags)
+    assert len(read) == read.index(["test"], read.index(["test"]) + 1) + 1
+    assert written(out) == result
+    with pytest.raises(UserError, match="another `dim`"):
+        quality.run([flag.replace("dim=2", "dim=3") for flag in flags])
+
+
+@pytest.mark.usefixtures("one_process")
+def test_search_speed_measures_each_form_and_rival(program, tmp_path, capsys):
+    search_speed = program("search_speed")
+    out = tmp_path / "out.json"
+    flags = ["--fields=3", "--dim=2", "--batch=16", "--rows=200", "--steps=3", f"--out={out}"]
+    search_speed.run(["--sizes=60", *flags])
+    measured = {found["name"]: found for found in written(out)["measured"]}
+    assert list(measured) == ["paper", "default", "keras", "dnn", "gemm"]
+    assert all(found["rows_per_second"] > 0 for found in measured.values())
+    assert measured["paper"]["paper_ratio"] == 1
+    assert capsys.readouterr().out.count("reached") == 6
+
+
+def test_search_speed_measures_rivals_where_they_tell_something(program, monkeypatch):
+    search_speed, done = program("search_speed"), []
+
+    def remember(function, task):
+        done.append((task.name, task.size))
+        return {}
+
+    monkeypatch.setattr(program("harness"), "in_own_process", remember)
+    for size in search_speed.SIZES:
+        search_speed.measure_size(size, search_speed.SIZES, 1, search_speed.Shape(), "absent")
+    rivals = [(name, size) for name, size in done if name not in ("write", "paper", "default")]
+    assert rivals == [("keras", 10_000), *((name, 10**6) for name in ("keras", "dnn", "gemm"))]
+    assert [size for name, size in done if name == "paper"] == list(search_speed.SIZES)
+
+
+def test_search_speed_writes_a_dataset_in_a_process_of_its_own(program, tmp_path):
+    search_speed = program("search_speed")
+    shape = search_speed.Shape(fields=3, rows=400)
+    task = search_speed.Task("write", 60, 1, shape, str(tmp_path))
+    program("harness").in_own_process(search_speed.write_dataset, task)
+    dataset = Dataset.open(str(tmp_path))
+    assert dataset.encoding.size == 60
+    assert (dataset.split("train").rows, dataset.split("valid").rows) == (400, 40)
+    encoding = dataset.encoding
+    [(ids, _)] = dataset.read("train", batch=400).as_numpy_iterator()
+    for field, part in zip(encoding.fields, (ids - encoding.offsets).T, strict=True):
+        np.testing.assert_array_equal(np.bincount(part, minlength=20)[2:], field.counts)
+
+
+def test_what_stops_an_own_process_is_told(program):
+    harness = program("harness")
+    with pytest.raises(UserError, match="NAME=VALUE"):
+        harness.in_own_process(harness.read_set_flag, ["dim"])
+    with pytest.raises(RuntimeError, match="_exit failed with exit code 3"):
+        harness.in_own_process(os._exit, 3)
+
+
+def test_settings_that_a_program_decides_are_refused(program):
+    harness = program("harness")
+    assert harness.read_set_flag(["dim=4", "thresholds=[0.5, 0.4]"]) == {
+        "dim": 4,
+        "thresholds": (0.5, 0.4),
+    }
+    assert harness.read_set_flag([]) == {}
+    for texts, message in ((["seed=1"], "decided"), (["dim"], "NAME=VALUE"), (["dmi=4"], "dim")):
+        with pytest.raises(UserError, match=message):
+            harness.read_set_flag(texts)
