@@ -17,6 +17,9 @@ demo: $(VENV)/ready
 	$(BIN)/fives preprocess $(DEMO)/log/log.csv --schema $(DEMO)/log/schema.yaml \
 		--out $(DEMO)/dataset --overwrite
 	$(BIN)/fives describe $(DEMO)/dataset
+	$(BIN)/fives search $(DEMO)/dataset --run $(DEMO)/run --overwrite
+	$(BIN)/fives evaluate $(DEMO)/run --split test
+	$(BIN)/fives crosses $(DEMO)/run --top 10 --truth $(DEMO)/log/truth.json
 
 test: $(VENV)/ready
 	$(BIN)/python -m pytest -n 2 $(ARGS)

@@ -14,7 +14,7 @@ from absl.flags import argparse_flags
 from fives_tf import __version__
 from fives_tf.errors import Interrupted, UserError
 
-VERBS = ("synth", "schema", "preprocess", "describe")
+VERBS = ("synth", "schema", "preprocess", "describe", "search", "crosses", "evaluate")
 USER_ERROR = 2
 SIGNALLED = 128  # a shell adds the number of the signal
 
@@ -30,8 +30,9 @@ def parse_flags(argv: list[str]) -> argparse.Namespace:
         prog="fives",
         allow_abbrev=False,
         description="Finds the useful feature crosses in huge click logs.",
-        epilog="Start with `fives synth` and `fives preprocess`, or with `fives schema infer LOG` "
-        "for a log of your own. `fives VERB --help` tells the flags of a verb.",
+        epilog="The way is `fives schema infer LOG`, `fives preprocess`, `fives search`, `fives "
+        "crosses`; or start with `fives synth` if there is no log at hand. `fives VERB --help` "
+        "tells the flags of a verb.",
     )
     parser.add_argument("--version", action="version", version=f"fives-tf {__version__}")
     verbs = parser.add_subparsers(title="verbs", dest="verb", metavar="VERB", required=True)
@@ -81,7 +82,8 @@ def _quiet_libraries() -> None:
     """Keeps the chatter of libraries away from the user, unless --verbosity asks for it."""
     if absl_logging.get_verbosity() <= absl_logging.INFO:
         logging.getLogger().setLevel(logging.ERROR)
-        os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "2")
+        # Its errors too: those that matter are raised as exceptions.
+        os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "3")
 
 
 def _sentence(text: str) -> str:

@@ -15,7 +15,7 @@ from fives_tf.errors import UserError
 from fives_tf.mapping import Mapping
 
 VERSION = 1
-_OPTIMIZERS = ("lazy_adam", "adagrad", "adam", "dense_adagrad")
+_OPTIMIZERS = ("lazy_adam", "adagrad", "adam", "sgd")
 
 
 def _integer(default: int | None, text: str, minimum: int = 0) -> Any:
@@ -51,8 +51,8 @@ class SearchConfig:
     aggregate: str = _choice("mean", "how a node joins its neighbours", ("mean", "sum"))
     first_order: bool = _flag(True, "layer 0 is a table of weights by value, apart from the graph")
     warm_start: bool = _flag(True, "start that table from a logistic regression")
-    coarse_count: int = _integer(0, "values below this count share an embedding; 0: none do")
-    coarse_buckets: int = _integer(0, "about how many buckets of a number have one; 0: all")
+    coarse_count: int = _integer(200, "values below this count share an embedding; 0: none do")
+    coarse_buckets: int = _integer(10, "about how many buckets of a number have one; 0: all")
     joint: float = _number(
         0.5,
         "part of the loss on the sum of the layers' logits, which then is what predicts; at 0 the "
@@ -86,7 +86,7 @@ class SearchConfig:
         ("from_scratch", "finetune", "nothing"),
     )
     epochs: int | None = _integer(None, "most epochs after the search; default: by the data", 1)
-    patience: int = _integer(3, "epochs without a better AUC on valid after which to stop", 1)
+    patience: int = _integer(3, "evaluations without a better AUC on valid after which to stop", 1)
     refit: bool = _flag(True, "at last learn from train and valid together, as many epochs")
     members: int = _integer(1, "number of models whose predictions are averaged", 1)
     embedding_optimizer: str = _choice("lazy_adam", "optimizer of the embedding", _OPTIMIZERS)
@@ -115,6 +115,12 @@ class SearchConfig:
                 f"`thresholds`: expected {self.order - 1}, one for each layer above layer 0. "
                 f"Received: {list(self.thresholds)}."
             )
+        if self.after == "nothing" and (self.random_adjacency or self.members > 1):
+            name = "random_adjacency" if self.random_adjacency else "members"
+            raise UserError(
+                f"`{name}`: is for what is learned after the search; with `after` = nothing there "
+                "is no such thing. Set `after` to from_scratch or finetune."
+            )
 
     @classmethod
     def make(cls, paper: bool = False, **values: Any) -> "SearchConfig":
@@ -123,13 +129,15 @@ class SearchConfig:
 
     def resolve(self, rows: int) -> "SearchConfig":
         """The configuration for so many train rows, with nothing left open by their number."""
+        batch = self.batch or min(max(2 ** int(math.log2(rows / 500)), 128), 1024)
+        batch = min(batch, rows)
         choices = {
-            "batch": _power_of_two(rows / 500, 128, 1024),
-            "search_epochs": 8,
+            # Enough steps for crosses of three to show, as many epochs as small data bears.
+            "search_epochs": min(max(round(5_000 * batch / rows), 1), 8),
             "epochs": 12,
         }
         chosen = {name: value for name, value in choices.items() if getattr(self, name) is None}
-        return dataclasses.replace(self, **chosen)
+        return dataclasses.replace(self, **chosen | {"batch": batch})
 
     def to_yaml(self) -> str:
         """The configuration as YAML text, which `read_settings` reads back."""
@@ -160,18 +168,45 @@ PAPER: dict[str, Any] = {
 }
 
 
+# The first setting of each group.
+_GROUPS = {
+    "order": "the network",
+    "end_temperature": "the adjacency tensor",
+    "seed": "learning",
+    "xla": "the work",
+}
+
+
 def settings() -> tuple[dataclasses.Field, ...]:
     """The settings, in the order of their declaration."""
     return dataclasses.fields(SearchConfig)
 
 
+def groups() -> dict[str, list[dataclasses.Field]]:
+    """The settings by what they are about."""
+    found: dict[str, list[dataclasses.Field]] = {}
+    for setting in settings():
+        title = _GROUPS.get(setting.name) or list(found)[-1]
+        found.setdefault(title, []).append(setting)
+    return found
+
+
+def load_settings(path: str) -> dict[str, Any]:
+    """Reads the settings in a YAML file."""
+    return _read_all(Mapping.load(path))
+
+
 def read_settings(text: str, place: str) -> dict[str, Any]:
     """Reads the settings in YAML text; an unknown key is an error that names the nearest."""
-    mapping = Mapping.parse(text, place)
+    return _read_all(Mapping.parse(text, place))
+
+
+def _read_all(mapping: Mapping) -> dict[str, Any]:
     version = mapping.integer("version", VERSION)
     if version != VERSION:
         raise UserError(
-            f"{place}: version {version} is not known to this program, which reads {VERSION}."
+            f"{mapping.place}: version {version} is not known to this program, which reads "
+            f"version {VERSION}."
         )
     values = {setting.name: _read(setting, mapping) for setting in settings()}
     mapping.finish()
@@ -211,7 +246,3 @@ def _check(setting: dataclasses.Field, value: Any) -> None:
 
 def _error(setting: dataclasses.Field, expected: str, received: Any) -> UserError:
     return UserError(f"`{setting.name}`: expected {expected}. Received: {received!r}.")
-
-
-def _power_of_two(number: float, least: int, most: int) -> int:
-    return min(max(2 ** round(math.log2(max(number, 1))), least), most)

@@ -10,6 +10,7 @@ import itertools
 import json
 import math
 import sys
+from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any, NamedTuple
@@ -20,6 +21,7 @@ from fives_tf.errors import UserError, nearest
 from fives_tf.training.metrics import auc
 
 VERSION = 1
+CROSSES_AN_ORDER = 1000  # how many a run keeps
 # A combination seen once would else score 0 or 1 and stand beyond all that were seen often.
 _PRIOR_WEIGHT = 10
 
@@ -80,6 +82,32 @@ def derive(
             names = tuple(fields[member] for member in members)
             crosses.append(Cross(names, weight / scale**layers))
     return crosses
+
+
+def edge_probabilities(strength: np.ndarray) -> np.ndarray:
+    """The probabilities of the edges, by whose product crosses are ranked.
+
+    Each edge of layer 1 is a decision of its own, and its strength is its probability. From layer 2
+    on a row of strengths is an average over all that a node saw before (eq. 7), high or low as a
+    whole; what tells its edges apart is an edge's share of the row, the probability of that hop.
+
+    Args:
+        strength: The edges' strengths before re-scaling, [K - 1, fields, fields].
+    """
+    total = strength.sum(axis=-1, keepdims=True)
+    shares = np.divide(strength, total, np.zeros_like(strength), where=total > 0)
+    return np.concatenate([strength[:1], shares[1:]])
+
+
+def best_of_orders(crosses: Iterable[Cross], top: int) -> list[Cross]:
+    """The first crosses of each order, so many at most."""
+    counts: Counter[int] = Counter()
+    best = []
+    for cross in crosses:
+        counts[cross.order] += 1
+        if counts[cross.order] <= top:
+            best.append(cross)
+    return best
 
 
 def with_auc(

@@ -2,7 +2,10 @@
 
 import io
 import json
-from dataclasses import dataclass
+import os
+import zipfile
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -10,7 +13,7 @@ import numpy as np
 from fives_tf import __version__, storage
 from fives_tf import crosses as crosses_format
 from fives_tf.config import SearchConfig, read_settings
-from fives_tf.crosses import Cross
+from fives_tf.crosses import CROSSES_AN_ORDER, Cross, derive, edge_probabilities
 from fives_tf.dataset import Dataset
 from fives_tf.errors import UserError
 
@@ -20,7 +23,20 @@ MANIFEST = "run.json"
 ADJACENCY = "adjacency.npz"
 CROSSES = "crosses.json"
 MEMBERS = "members"
+TUNE = "tune"
 LOCK = "lock"
+# All that a run directory holds beside the lock; to replace a run removes these and nothing else.
+FILES = (
+    MANIFEST,
+    CONFIG,
+    ADJACENCY,
+    CROSSES,
+    MEMBERS,
+    TUNE,
+    "checkpoints",
+    "metrics.jsonl",
+    "tensorboard",
+)
 
 
 @dataclass(frozen=True, eq=False)
@@ -35,6 +51,7 @@ class Adjacency:
         thresholds: From which strength on they do, for each layer.
         temperature: The last temperature.
         fields: The names of the fields.
+        columns: The column that each field is made from.
     """
 
     h: np.ndarray
@@ -44,6 +61,7 @@ class Adjacency:
     thresholds: np.ndarray
     temperature: np.ndarray
     fields: np.ndarray
+    columns: np.ndarray
 
     def to_bytes(self) -> bytes:
         """The content of `adjacency.npz`."""
@@ -113,7 +131,7 @@ class Run:
             "version": VERSION,
             "written_by": f"fives-tf {__version__}",
             "complete": False,
-            "dataset": dataset.directory,
+            "dataset": os.path.abspath(dataset.directory),
             "fingerprint": fingerprint(dataset),
         }
         run = cls(directory, manifest)
@@ -142,13 +160,41 @@ class Run:
     @property
     def adjacency(self) -> Adjacency:
         """The learned adjacency tensor."""
-        return Adjacency.from_bytes(storage.read(storage.join(self.directory, ADJACENCY)))
+        path = storage.join(self.directory, ADJACENCY)
+        try:
+            return Adjacency.from_bytes(storage.read(path))
+        except (ValueError, KeyError, EOFError, zipfile.BadZipFile) as error:
+            raise UserError(
+                f"{path}: is damaged ({error}); copy it again, or search again."
+            ) from None
 
     @property
     def crosses(self) -> list[Cross]:
         """The crosses, by order and falling score."""
         path = storage.join(self.directory, CROSSES)
         return crosses_format.from_json(storage.read(path), path)
+
+    def edge_crosses(self, thresholds: Sequence[float] | None = None) -> list[Cross]:
+        """The crosses whose edges all count, by order and falling score.
+
+        Args:
+            thresholds: From which strength in the soft adjacency tensor on an edge counts, for each
+                layer; those of the search unless given.
+        """
+        adjacency = self.adjacency
+        edges = adjacency.binary
+        if thresholds is not None:
+            limits = np.array(thresholds, adjacency.soft.dtype)
+            edges = adjacency.soft >= limits[:, None, None]
+        known = {cross.fields: cross.auc for cross in self.crosses}
+        crosses = derive(
+            edge_probabilities(adjacency.strength),
+            adjacency.fields.tolist(),
+            adjacency.columns.tolist(),
+            edges,
+            CROSSES_AN_ORDER,
+        )
+        return [replace(cross, auc=known.get(cross.fields)) for cross in crosses]
 
     def dataset(self, directory: str | None = None) -> Dataset:
         """The dataset of the search, or the same one at another place."""
@@ -170,6 +216,21 @@ class Run:
         storage.write(storage.join(self.directory, MANIFEST), content.encode())
 
 
+def check_place(directory: str) -> None:
+    """Refuses a directory with anything in it that is no run."""
+    if storage.exists(directory) and not storage.is_directory(directory):
+        raise UserError(f"{directory}: is a file; choose another place for the run.")
+    if storage.names(directory) and not _is_run(directory):
+        raise UserError(f"{directory}: is not empty, and holds no run; choose another directory.")
+
+
+def clear(directory: str) -> None:
+    """Removes a run, first of all what makes it look complete; what else is there stays."""
+    for name in FILES:
+        storage.remove(storage.join(directory, name))
+    storage.remove_asides(directory)
+
+
 def member_path(directory: str, index: int) -> str:
     """The checkpoint of one of the models that a run ends with."""
     return storage.join(directory, MEMBERS, str(index))
@@ -181,3 +242,14 @@ def fingerprint(dataset: Dataset) -> dict[str, Any]:
         "made_from": dataset.manifest["fingerprint"],
         "rows": {name: split.rows for name, split in dataset.splits.items()},
     }
+
+
+def _is_run(directory: str) -> bool:
+    """Whether a directory holds a run, be it one that has only just begun."""
+    names = {name for name in storage.names(directory) if not name.endswith(storage.ASIDE)}
+    if LOCK in names and names <= {LOCK, *FILES}:
+        return True
+    try:
+        return "fingerprint" in json.loads(storage.read(storage.join(directory, MANIFEST)))
+    except (UserError, ValueError, TypeError):
+        return False

@@ -6,9 +6,11 @@ at last the models that are kept. A stage that is done is not done again when a 
 """
 
 import dataclasses
+import os
 import sys
 import time
 import types
+from collections.abc import Container
 from dataclasses import dataclass
 from typing import Any
 
@@ -18,20 +20,19 @@ import tensorflow as tf
 from fives_tf import storage
 from fives_tf.adjacency import binary_adjacency, edge_mask
 from fives_tf.config import SearchConfig
-from fives_tf.crosses import Cross, derive, with_auc
+from fives_tf.crosses import CROSSES_AN_ORDER, Cross, derive, edge_probabilities, with_auc
 from fives_tf.dataset import Dataset
 from fives_tf.errors import UserError
-from fives_tf.models.build import Facts, FirstOrder, build_fives, build_lr, first_order
+from fives_tf.models.build import Facts, FirstOrder, build_fives, first_order
 from fives_tf.models.fives import FivesModel
-from fives_tf.run import LOCK, Adjacency, Run, member_path
+from fives_tf.run import LOCK, TUNE, Adjacency, Run, check_place, clear, member_path
 from fives_tf.training.batches import Batches, Source
-from fives_tf.training.evaluation import Evaluation, Evaluator, judge
+from fives_tf.training.evaluation import Evaluation, Evaluator
 from fives_tf.training.journal import Journal
 from fives_tf.training.loop import Loop, Outcome, Schedule
+from fives_tf.training.regression import LR_EPOCHS, fit_regression
 
-CROSSES_AN_ORDER = 1000
 SAMPLE = 1_000_000  # rows of a split that single-feature AUCs are computed on
-LR_EPOCHS = 30
 _MAY_DIFFER = {"memory", "checkpoint_seconds"}  # between begin and resume
 
 
@@ -55,8 +56,8 @@ class SearchResult:
 
 
 def search(
-    dataset: str | Dataset,
-    run: str,
+    dataset: str | os.PathLike | Dataset,
+    run: str | os.PathLike,
     config: SearchConfig | None = None,
     *,
     resume: bool = False,
@@ -68,21 +69,45 @@ def search(
     Args:
         dataset: A dataset directory.
         run: The run directory to write.
-        config: The configuration; or give its settings as keywords.
+        config: The configuration; the defaults unless given.
         resume: Go on with a run that was stopped.
         overwrite: Replace what is in the run directory.
-        **settings: See `fives_tf.config.SearchConfig`; `paper=True` for the paper's form.
+        **settings: What differs from the configuration; see `fives_tf.config.SearchConfig`. Without
+            a configuration, `paper=True` starts from the paper's form.
     """
-    if isinstance(dataset, str):
-        dataset = Dataset.open(dataset)
-    config = config or SearchConfig.make(**settings)
+    dataset, directory = open_dataset(dataset), os.fspath(run)
+    config = dataclasses.replace(config, **settings) if config else SearchConfig.make(**settings)
     check_dataset(dataset, config)
+    check_place(directory)
+    with storage.lock(storage.join(directory, LOCK)):
+        return perform(dataset, directory, config, resume, overwrite)
+
+
+def perform(
+    dataset: Dataset, directory: str, config: SearchConfig, resume: bool, overwrite: bool
+) -> SearchResult:
+    """As `search`, of what is checked already and in a directory whose lock is held."""
     config = config.resolve(dataset.split("train").rows)
-    with storage.lock(storage.join(run, LOCK)):
-        opened = _open_run(run, dataset, config, resume, overwrite)
-        if not opened.is_complete:
-            _Search(dataset, opened, config).run()
-    return load(run)
+    run = _open_run(directory, dataset, config, resume, overwrite)
+    if not run.is_complete:
+        _Search(dataset, run, config).run()
+    return load(directory)
+
+
+def open_dataset(dataset: str | os.PathLike | Dataset) -> Dataset:
+    """Opens a dataset, unless it is open."""
+    return dataset if isinstance(dataset, Dataset) else Dataset.open(os.fspath(dataset))
+
+
+def open_source(dataset: Dataset, memory: int, skip_corrupt: bool) -> Source:
+    """The rows of a dataset; tells which shards are left out."""
+    source = Source(dataset, memory, skip_corrupt)
+    for shard in source.skipped:
+        print(
+            f"left out {shard.file}: record {shard.record:,} of {shard.rows:,} is corrupt",
+            file=sys.stderr,
+        )
+    return source
 
 
 def load(directory: str) -> SearchResult:
@@ -107,13 +132,7 @@ def load_models(run: Run, dataset: Dataset) -> list[FivesModel]:
 def check_dataset(dataset: Dataset, config: SearchConfig) -> None:
     """Refuses a dataset that nothing can be searched in."""
     for name in ("train", "valid"):
-        split = dataset.split(name)
-        if not 0 < split.clicks < split.rows:
-            raise UserError(
-                f"{dataset.directory}: the {name} split has {split.clicks:,} clicks in "
-                f"{split.rows:,} rows; both rows with and without a click are needed. Change "
-                "`label` or `split` in the schema and preprocess the log again."
-            )
+        check_clicks(dataset, name)
     columns = {field.column for field in dataset.encoding.fields}
     if len(columns) < 2:
         raise UserError(
@@ -127,18 +146,39 @@ def check_dataset(dataset: Dataset, config: SearchConfig) -> None:
         )
 
 
+def check_clicks(dataset: Dataset, name: str, skipped: Container[str] = ()) -> None:
+    """Refuses a split whose rows all have a click, or none of them has.
+
+    Args:
+        dataset: The dataset.
+        name: The name of the split.
+        skipped: The files of shards that do not count.
+    """
+    label = dataset.schema.label  # read in any case: it refuses a schema of another version
+    shards = [shard for shard in dataset.split(name).shards if shard.file not in skipped]
+    rows, clicks = sum(shard.rows for shard in shards), sum(shard.clicks for shard in shards)
+    if not 0 < clicks < rows:
+        raise UserError(
+            f"{dataset.directory}: the {name} split has {clicks:,} clicks in {rows:,} rows; both "
+            "rows with and without a click are needed. Look at `label` in the schema, by which "
+            f"{' or '.join(label.positive)} in the column {label.column} is a click, and at "
+            "`split`, and preprocess the log again."
+        )
+
+
 def _open_run(
     directory: str, dataset: Dataset, config: SearchConfig, resume: bool, overwrite: bool
 ) -> Run:
     """Finds the run to go on with, or begins one."""
     if overwrite:
-        for name in storage.names(directory):
-            if name != LOCK:
-                storage.remove(storage.join(directory, name))
+        clear(directory)
     run = Run.find(directory)
     if run is None:
-        if storage.names(directory) != [LOCK]:
-            raise UserError(f"{directory}: is neither empty nor a run directory; choose another.")
+        if storage.exists(storage.join(directory, TUNE)):
+            raise UserError(
+                f"{directory}: holds a search with --tune; --resume with --tune goes on with it, "
+                "--overwrite replaces it."
+            )
         return Run.begin(directory, dataset, config)
     if not resume:
         raise UserError(
@@ -152,6 +192,7 @@ def _open_run(
             f"{directory}: was begun with `{other[0]}` = {old[other[0]]}, not {new[other[0]]}; "
             "resume with the same settings, or start again with --overwrite."
         )
+    storage.remove_asides(directory)
     return run
 
 
@@ -161,12 +202,9 @@ class _Search:
     def __init__(self, dataset: Dataset, run: Run, config: SearchConfig):
         self._dataset, self._run, self._config = dataset, run, config
         self._facts = Facts.of(dataset, config)
-        self._source = Source(dataset, config.memory, config.skip_corrupt)
-        for shard in self._source.skipped:
-            print(
-                f"left out {shard.file}: record {shard.record:,} of {shard.rows:,} is corrupt",
-                file=sys.stderr,
-            )
+        self._source = open_source(dataset, config.memory, config.skip_corrupt)
+        for name in ("train", "valid"):
+            check_clicks(dataset, name, {shard.file for shard in self._source.skipped})
         self._train = self._batches("train")
         self._evaluator = Evaluator(self._source, ["valid"])
 
@@ -196,15 +234,9 @@ class _Search:
         )
 
     def _logistic_regression(self) -> FirstOrder:
-        model = build_lr(self._config, self._facts)
-
-        def evaluate() -> Evaluation:
-            label, (logits,) = self._evaluator.logits(model)
-            found = judge(label, model.probability(logits).numpy(), logits)
-            model.choose(int(np.argmax(found.output_auc)))
-            return judge(label, model.probability(logits).numpy(), logits)
-
-        self._loop(model, "lr", LR_EPOCHS).train(self._train, evaluate=evaluate)
+        model, _ = fit_regression(
+            self._config, self._facts, self._source, self._run.directory, LR_EPOCHS
+        )
         return first_order(model, self._facts)
 
     def _search_edges(self, start: FirstOrder | None) -> tuple[FivesModel, Evaluation]:
@@ -237,11 +269,13 @@ class _Search:
             thresholds=np.array(thresholds),
             temperature=model.temperature.numpy(),
             fields=np.array(self._facts.fields),
+            columns=np.array(self._facts.columns),
         )
 
     def _crosses(self, adjacency: Adjacency) -> list[Cross]:
         facts = self._facts
-        crosses = derive(adjacency.strength, facts.fields, facts.columns, top=CROSSES_AN_ORDER)
+        probability = edge_probabilities(adjacency.strength)
+        crosses = derive(probability, facts.fields, facts.columns, top=CROSSES_AN_ORDER)
         rows = (self._source.arrays(split, SAMPLE) for split in ("train", "valid"))
         return with_auc(crosses, facts.fields, *rows)
 

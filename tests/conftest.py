@@ -28,3 +28,46 @@ def fives():
         return subprocess.run(command, capture_output=True, text=True, timeout=300, **options)
 
     return run
+
+
+@pytest.fixture(scope="session")
+def small_log(tmp_path_factory) -> Path:
+    """A directory with a small generated log, its schema and its truth."""
+    from fives_tf.synth import SynthConfig, generate
+
+    directory = tmp_path_factory.mktemp("small") / "log"
+    generate(
+        SynthConfig(rows=2500, fields=5, numeric=1, plant=("C1 x C2",), max_values=8), directory
+    )
+    return directory
+
+
+@pytest.fixture(scope="session")
+def small_dataset(small_log) -> Path:
+    """The dataset made of it: six fields of five columns, three shards of train."""
+    from fives_tf.schema import Schema
+    from pipelines.preprocess import Options, preprocess
+
+    directory = small_log.parent / "dataset"
+    schema = Schema.load(small_log / "schema.yaml")
+    shards = {"train": 3, "valid": 2, "test": 1}
+    preprocess([str(small_log / "log.csv")], schema, str(directory), Options(shards=shards))
+    return directory
+
+
+@pytest.fixture
+def cli(capsys):
+    """Runs the command line in this process, where TensorFlow is imported once."""
+    from fives_tf.cli import _run, parse_flags
+
+    def run(*arguments: object) -> subprocess.CompletedProcess:
+        command = ["fives", *map(str, arguments)]
+        capsys.readouterr()
+        try:
+            code = _run(parse_flags(command))
+        except SystemExit as end:
+            code = end.code
+        told = capsys.readouterr()
+        return subprocess.CompletedProcess(command, code, told.out, told.err)
+
+    return run

@@ -6,9 +6,12 @@ import re
 import shlex
 from pathlib import Path
 
+import numpy as np
 import pytest
 
+from fives_tf import config
 from fives_tf.cli import VERBS
+from fives_tf.run import FILES, LOCK
 from fives_tf.schema import DISCRETIZE_KINDS, FORMATS, SPLIT_KINDS, Schema, SplitRule
 
 ROOT = Path(__file__).parents[1]
@@ -34,7 +37,7 @@ def walk(fives, tmp_path_factory):
 
 def test_the_commands_of_the_readme_run(walk):
     _, commands, runs = walk
-    assert {command[1] for command in commands} == {"schema", "preprocess", "describe"}
+    assert {command[1] for command in commands} == set(VERBS) - {"synth"}
     for command, run in zip(commands, runs, strict=True):
         assert run.returncode == 0, (command, run.stderr)
 
@@ -86,6 +89,36 @@ def test_the_docs_name_every_file_of_a_dataset(walk):
     directory, *_ = walk
     for path in (directory / "dataset").iterdir():
         assert path.name in FORMATS_PAGE, path.name
+
+
+def test_the_docs_name_every_file_of_a_run(walk):
+    directory, *_ = walk
+    for name in {LOCK, *FILES} | {path.name for path in (directory / "run").iterdir()}:
+        assert re.search(rf"^{re.escape(name)}\b", FORMATS_PAGE, re.MULTILINE), name
+
+
+def test_the_docs_name_every_key_of_the_files_of_a_run(walk):
+    directory = walk[0] / "run"
+    manifest = json.loads((directory / "run.json").read_text())
+    crosses = json.loads((directory / "crosses.json").read_text())
+    lines = [json.loads(line) for line in (directory / "metrics.jsonl").read_text().splitlines()]
+    keys = {*manifest, *manifest["fingerprint"], *crosses, *crosses["crosses"][0]}
+    keys |= {key for line in lines for key in line}
+    with np.load(directory / "adjacency.npz") as arrays:
+        keys |= set(arrays.files)
+    for key in keys:
+        assert f"`{key}`" in FORMATS_PAGE, key
+    for stage in {line["stage"] for line in lines}:
+        assert f"`{stage}`" in FORMATS_PAGE, stage
+
+
+def test_the_docs_list_the_settings_of_a_search_in_order():
+    table = FORMATS_PAGE.partition("### config.yaml")[2].partition("###")[0]
+    names = re.findall(r"^\| `([a-z_0-9]+)` \|", table, re.MULTILINE)
+    assert names == ["version", *(setting.name for setting in config.settings())]
+    for setting in config.settings():
+        for choice in setting.metadata.get("choices", ()):
+            assert f"`{choice}`" in table, choice
 
 
 @pytest.mark.parametrize("verb", VERBS)

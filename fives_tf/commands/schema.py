@@ -1,4 +1,4 @@
-"""`fives schema`: writes a first schema for a log, or checks one."""
+"""`fives schema`: writes a first schema for a log, checks one, or tunes one."""
 
 import argparse
 import shlex
@@ -9,12 +9,13 @@ from fives_tf.errors import UserError
 
 if TYPE_CHECKING:
     from fives_tf.schema import Schema
+    from fives_tf.schema_tuning import Tuning
 
-HELP = "write a first schema for a log of your own, or check one"
+HELP = "write a first schema for a log of your own, check one, or tune one"
 
 
 def add_flags(parser: argparse.ArgumentParser) -> None:
-    """Adds the actions `infer` and `check` and their flags."""
+    """Adds the actions `infer`, `check` and `tune` and their flags."""
     actions = parser.add_subparsers(title="actions", dest="action", metavar="ACTION", required=True)
     text = "guess a schema from the first rows of a log, with comments that explain each choice"
     infer = actions.add_parser("infer", help=text, description=f"{text.capitalize()}.")
@@ -33,14 +34,39 @@ def add_flags(parser: argparse.ArgumentParser) -> None:
     check = actions.add_parser("check", help=text, description=f"{text.capitalize()}.")
     check.add_argument("schema", metavar="SCHEMA", help="the schema file")
     check.add_argument("log", nargs="*", metavar="LOG", help="files or quoted patterns")
+    text = (
+        "choose how numbers are cut into buckets, and min_count, by the AUC of a quick logistic "
+        "regression on the validation rows"
+    )
+    tune = actions.add_parser(
+        "tune",
+        help=text,
+        description=f"{text[0].upper()}{text[1:]}. One choice serves all columns but those whose "
+        "`overrides` in the schema settle it. Rows of the test split are never used.",
+    )
+    tune.add_argument("schema", metavar="SCHEMA", help="the schema file")
+    tune.add_argument("log", nargs="+", metavar="LOG", help="files or quoted patterns")
+    tune.add_argument("--out", required=True, metavar="FILE", help="the tuned schema file")
+    tune.add_argument("--overwrite", action="store_true", help="replace the file in --out")
+    tune.add_argument(
+        "--rows",
+        type=int,
+        default=200_000,
+        metavar="N",
+        help="how many rows to look at, in 32 stretches spread over the log; those of the test "
+        "split among them are left out (default: %(default)s)",
+    )
+    tune.add_argument(
+        "--work",
+        metavar="DIR",
+        help="a directory that keeps what is finished, so that the same command goes on from there "
+        "(default: a temporary one)",
+    )
 
 
 def run(args: argparse.Namespace) -> None:
     """Runs the action."""
-    if args.action == "infer":
-        _infer(args)
-    else:
-        _check(args)
+    {"infer": _infer, "check": _check, "tune": _tune}[args.action](args)
 
 
 def _infer(args: argparse.Namespace) -> None:
@@ -48,11 +74,7 @@ def _infer(args: argparse.Namespace) -> None:
     from fives_tf import storage
     from fives_tf.infer import infer_schema
 
-    if args.out and storage.exists(args.out) and not args.overwrite:
-        raise UserError(
-            f"{args.out}: exists already; choose another file with --out, or give --overwrite to "
-            "replace it."
-        )
+    _check_out(args)
     text = infer_schema(args.log, args.label, args.sample_rows)
     if not args.out:
         print(text, end="")
@@ -64,6 +86,49 @@ def _infer(args: argparse.Namespace) -> None:
     print(f"wrote {args.out}; read it through and correct it, then run")
     print(f"  fives schema check {shlex.quote(args.out)} {log}")
     print(f"  fives preprocess {log} --schema {shlex.quote(args.out)} --out dataset")
+
+
+def _tune(args: argparse.Namespace) -> None:
+    from fives_tf import storage
+    from fives_tf.schema_tuning import tune_schema
+
+    _check_out(args)
+    tuning = tune_schema(args.schema, args.log, args.rows, args.work)
+    storage.write(args.out, tuning.to_yaml().encode())
+    _print_trials(tuning)
+    rows = ", ".join(f"{count:,} {split}" for split, count in tuning.sample.rows.items())
+    print(f"tried on {rows} rows of the log")
+    if tuning.sample.rejected:
+        print(f"left out {tuning.sample.rejected:,} bad rows")
+    print(f"chose {tuning.best.candidate}; the schema as it was has AUC {tuning.before.auc:.5f}")
+    print(f"wrote {args.out}")
+
+
+def _print_trials(tuning: "Tuning") -> None:
+    from fives_tf.tables import print_table
+
+    print_table(
+        (*tuning.best.candidate.settings(), "AUC", "log loss", "chosen"),
+        [
+            (
+                *trial.candidate.settings().values(),
+                f"{trial.auc:.5f}",
+                f"{trial.log_loss:.5f}",
+                "yes" if trial is tuning.best else "",
+            )
+            for trial in tuning.trials
+        ],
+    )
+
+
+def _check_out(args: argparse.Namespace) -> None:
+    from fives_tf import storage
+
+    if args.out and storage.exists(args.out) and not args.overwrite:
+        raise UserError(
+            f"{args.out}: exists already; choose another file with --out, or give --overwrite to "
+            "replace it."
+        )
 
 
 def _check(args: argparse.Namespace) -> None:

@@ -1,0 +1,141 @@
+"""`fives crosses`: lists the crosses that a search found."""
+
+import argparse
+from typing import TYPE_CHECKING
+
+from fives_tf.errors import UserError
+
+if TYPE_CHECKING:
+    from fives_tf.crosses import Cross
+    from fives_tf.run import Run
+
+HELP = "list the crosses that a search found, as a table, as JSON or as SQL"
+
+
+def add_flags(parser: argparse.ArgumentParser) -> None:
+    """Adds the flags of this command."""
+    parser.add_argument("run", metavar="RUN", help="the run directory")
+    parser.add_argument(
+        "--top",
+        type=int,
+        default=20,
+        metavar="N",
+        help="how many crosses of each order, of the 1,000 that a run keeps (default: %(default)s)",
+    )
+    parser.add_argument("--order", type=int, metavar="N", help="only crosses of this order")
+    parser.add_argument(
+        "--format",
+        choices=("table", "json", "sql"),
+        default="table",
+        help="a table, the form of crosses.json, or a SELECT that adds the crosses to the table "
+        "`log` (default: %(default)s)",
+    )
+    which = parser.add_mutually_exclusive_group()
+    which.add_argument(
+        "--edges",
+        action="store_true",
+        help="only crosses whose edges all count, by the thresholds of the search",
+    )
+    which.add_argument(
+        "--thresholds",
+        metavar="LIST",
+        help="only crosses whose edges all have at least these strengths in the soft adjacency "
+        "tensor: one number for all layers, or one for each, such as 0.6,0.7",
+    )
+    parser.add_argument(
+        "--truth",
+        metavar="FILE",
+        help="the truth.json of a synthetic log: mark its crosses in the table, and tell at which "
+        "rank each was found",
+    )
+    parser.add_argument(
+        "--dataset", metavar="DIR", help="where the dataset is now, if it moved; for SQL"
+    )
+
+
+def run(args: argparse.Namespace) -> None:
+    """Prints the crosses."""
+    from fives_tf.crosses import best_of_orders, to_json
+    from fives_tf.run import Run
+
+    if args.top < 1:
+        raise UserError(f"--top: expected at least 1. Received: {args.top}.")
+    if args.truth and args.format != "table":
+        raise UserError("--truth: marks crosses in a table; leave --format out.")
+    opened = Run.open(args.run)
+    crosses = _select(opened, args)
+    best = best_of_orders(crosses, args.top)
+    if args.format == "json":
+        print(to_json(best).decode())
+    elif args.format == "sql":
+        from fives_tf.sql import select
+
+        print(select(best, opened.dataset(args.dataset).encoding))
+    elif args.truth:
+        _print_with_truth(opened, crosses, best, args.truth)
+    else:
+        print_crosses(best)
+
+
+def print_crosses(crosses: "list[Cross]", planted: list[bool] | None = None) -> None:
+    """Prints crosses as a table; those that are planted with a mark."""
+    from fives_tf.tables import print_table
+
+    header = ("cross", "order", "score", "AUC", *(() if planted is None else ("planted",)))
+    marks = [()] * len(crosses) if planted is None else [("yes" if p else "",) for p in planted]
+    print_table(
+        header,
+        [
+            (
+                cross.name,
+                str(cross.order),
+                f"{cross.score:.4f}",
+                "" if cross.auc is None else f"{cross.auc:.4f}",
+                *mark,
+            )
+            for cross, mark in zip(crosses, marks, strict=True)
+        ],
+    )
+
+
+def _select(opened: "Run", args: argparse.Namespace) -> "list[Cross]":
+    """The crosses that the flags ask for, each order with the best first."""
+    order = opened.config.order
+    if args.order is not None and not 2 <= args.order <= order:
+        raise UserError(
+            f"--order: the run has crosses of the orders 2 to {order}. Received: {args.order}."
+        )
+    if args.thresholds is not None:
+        crosses = opened.edge_crosses(_read_thresholds(args.thresholds, order - 1))
+    else:
+        crosses = opened.edge_crosses() if args.edges else opened.crosses
+    return [cross for cross in crosses if args.order in (None, cross.order)]
+
+
+def _read_thresholds(text: str, layers: int) -> list[float]:
+    try:
+        thresholds = [float(part) for part in text.split(",")]
+    except ValueError:
+        thresholds = []
+    if len(thresholds) == 1:
+        thresholds *= layers
+    if len(thresholds) != layers:
+        raise UserError(
+            f"--thresholds: expected one number, or {layers} of them separated by commas, one for "
+            f"each layer above layer 0. Received: {text!r}."
+        )
+    return thresholds
+
+
+def _print_with_truth(
+    opened: "Run", crosses: "list[Cross]", best: "list[Cross]", truth: str
+) -> None:
+    from fives_tf.truth import find_planted, is_planted, read_truth
+
+    planted = read_truth(truth)
+    adjacency = opened.adjacency
+    columns = dict(zip(adjacency.fields.tolist(), adjacency.columns.tolist(), strict=True))
+    print_crosses(best, [is_planted(cross, planted, columns) for cross in best])
+    for one in find_planted(planted, crosses, columns):
+        where = f"rank {one.rank:,}" if one.rank else "not"
+        print(f"planted {one.name}: {where} among {one.among:,} crosses of order {one.order}")
