@@ -47,7 +47,7 @@ class SearchConfig:
 
     # The network.
     order: int = _integer(3, "highest order of crosses", 2)
-    dim: int = _integer(16, "dimension of the embedding", 1)
+    dim: int = _integer(32, "dimension of the embedding", 1)
     aggregate: str = _choice("mean", "how a node joins its neighbours", ("mean", "sum"))
     first_order: bool = _flag(True, "layer 0 is a table of weights by value, apart from the graph")
     warm_start: bool = _flag(True, "start that table from a logistic regression")
@@ -93,6 +93,9 @@ class SearchConfig:
     embedding_rate: float = _number(3e-3, "its learning rate")
     rate: float = _number(3e-3, "learning rate of the rest of the network")
     edge_rate: float = _number(3e-2, "learning rate of the adjacency tensor")
+    edge_epsilon: float = _number(
+        1e-4, "gradients of an edge well below this hardly move it, as Adam else would", 1e-9
+    )
     first_order_rate: float = _number(3e-4, "learning rate of the first-order table")
     search_l2: float = _number(1e-5, "L2 penalty on the embedding during the search")
     l2: float = _number(1e-4, "L2 penalty on the embedding after it")
@@ -151,6 +154,7 @@ class SearchConfig:
 
 # What the paper says of its experiments, and no more (section 3 and appendix C).
 PAPER: dict[str, Any] = {
+    "dim": 16,
     "first_order": False,
     "warm_start": False,
     "coarse_count": 0,
@@ -164,6 +168,7 @@ PAPER: dict[str, Any] = {
     "embedding_rate": 5e-3,
     "rate": 5e-3,
     "edge_rate": 5e-3,
+    "edge_epsilon": 1e-7,
     "search_l2": 1e-4,
 }
 

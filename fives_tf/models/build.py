@@ -121,7 +121,7 @@ def build_fives(
     optimizers = {
         "embedding": make_optimizer(config.embedding_optimizer, config.embedding_rate),
         "network": make_optimizer("adam", config.rate),
-        "edges": make_optimizer("adam", config.edge_rate),
+        "edges": make_optimizer("adam", config.edge_rate, epsilon=config.edge_epsilon),
         "first_order": make_optimizer("lazy_adam", config.first_order_rate),
     }
     l2 = config.first_order_l2

@@ -11,7 +11,15 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from hypothesis.extra.numpy import arrays
 
-from fives_tf.crosses import Cross, derive, from_json, single_feature_auc, to_json, with_auc
+from fives_tf.crosses import (
+    Cross,
+    derive,
+    edge_probabilities,
+    from_json,
+    single_feature_auc,
+    to_json,
+    with_auc,
+)
 from fives_tf.errors import UserError
 from fives_tf.training.metrics import auc
 
@@ -233,3 +241,14 @@ def test_crosses_need_no_tensorflow():
     """The pipelines' workers use them."""
     code = "import sys, fives_tf.sql; sys.exit('tensorflow' in sys.modules)"
     assert subprocess.run([sys.executable, "-c", code], timeout=60).returncode == 0
+
+
+def test_edges_count_by_their_strength_in_layer_1_and_by_their_share_of_a_row_above():
+    strength = np.array(
+        [[[0.0, 0.9, 0.6], [0.3, 0.0, 0.1], [0.2, 0.2, 0.0]]]
+        + [[[0.0, 0.6, 0.2], [0.0, 0.0, 0.0], [0.1, 0.1, 0.0]]] * 2
+    )
+    probability = edge_probabilities(strength)
+    np.testing.assert_array_equal(probability[0], strength[0])
+    shares = [[0, 0.75, 0.25], [0, 0, 0], [0.5, 0.5, 0]]  # the node without edges has no share
+    np.testing.assert_allclose(probability[1:], [shares, shares])

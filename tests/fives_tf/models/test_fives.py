@@ -3,7 +3,7 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
-from fives_tf.adjacency import edge_mask
+from fives_tf.adjacency import edge_mask, rescale
 from fives_tf.models.fives import FivesForm, FivesModel
 
 from .reference import Reference
@@ -251,6 +251,31 @@ def test_the_strength_of_edges_is_that_before_rescaling():
     np.testing.assert_array_equal(strength >= 0.5, model.adjacency().numpy() >= 0.5)
     model.temperature.assign(1.0)
     np.testing.assert_allclose(strength, reference_of(model).edges(), rtol=1e-5)
+
+
+@pytest.mark.parametrize("thresholds", [None, (0.3, 0.7, 0.4)])
+def test_the_strengths_rescaled_are_the_adjacency_tensor(thresholds):
+    model = make_model(make_form(4, thresholds=thresholds))
+    model.temperature.assign(0.3)
+    strength, adjacency = model.strength().numpy(), model.adjacency().numpy()
+    rescaled = np.where(strength > 0, rescale(strength, 0.3).numpy(), 0)
+    np.testing.assert_allclose(rescaled, adjacency, rtol=1e-4, atol=1e-6)
+
+
+def test_the_strengths_are_not_binary_where_the_network_sees_binary_edges():
+    model = make_model(make_form(3, straight_through=True))
+    assert set(np.unique(model.adjacency().numpy())) <= {0, 1}
+    strength = model.strength().numpy()
+    assert np.any((strength > 0) & (strength < 1))
+
+
+def test_a_batch_of_any_size_is_predicted_by_one_graph():
+    model = make_model(make_form(3))
+    predict = tf.function(model.call, input_signature=[tf.TensorSpec([None, FIELDS], tf.int32)])
+    ids, _ = make_batch(5, rows=7)
+    for rows in (1, 7):
+        expected = model(tf.constant(ids[:rows]))
+        np.testing.assert_allclose(predict(tf.constant(ids[:rows])), expected, rtol=1e-5)
 
 
 @pytest.mark.usefixtures("eagerly")

@@ -8,7 +8,13 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
-from fives_tf.training.optimizers import LazyAdam, RowAdagrad, make_optimizer, sum_slices
+from fives_tf.training.optimizers import (
+    DenseAdam,
+    LazyAdam,
+    RowAdagrad,
+    make_optimizer,
+    sum_slices,
+)
 
 ROWS, WIDTH, STEPS, RATE = 7, 3, 6, 0.1
 BOTH = pytest.mark.parametrize("kind", [LazyAdam, RowAdagrad])
@@ -59,10 +65,14 @@ def lazy_adam_slowly(slices, beta_1=0.9, beta_2=0.999, epsilon=1e-7):
     return values
 
 
-def test_row_adagrad_is_keras_adagrad_on_the_dense_gradient():
+@pytest.mark.parametrize(
+    ("kind", "of_keras"),
+    [(RowAdagrad, keras.optimizers.Adagrad), (DenseAdam, keras.optimizers.Adam)],
+)
+def test_a_sparse_gradient_moves_as_the_dense_one_does_in_keras(kind, of_keras):
     slices = [make_slices(seed) for seed in range(STEPS)]
-    found = minimize(RowAdagrad(RATE), [sparse(*one) for one in slices])
-    expected = minimize(keras.optimizers.Adagrad(RATE), [dense(*one) for one in slices])
+    found = minimize(kind(RATE), [sparse(*one) for one in slices])
+    expected = minimize(of_keras(RATE), [dense(*one) for one in slices])
     np.testing.assert_allclose(found, expected, rtol=1e-5)
     assert (found[:5] != first_values()[:5]).all()
 
