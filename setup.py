@@ -35,7 +35,7 @@ setup(
         "rich>=13",
     ],
     extras_require={
-        "dev": ["hypothesis>=6", "pytest>=8", "pytest-xdist>=3", "ruff>=0.9"],
+        "dev": ["duckdb>=1.4", "hypothesis>=6", "pytest>=8", "pytest-xdist>=3", "ruff>=0.9"],
     },
     entry_points={"console_scripts": ["fives = fives_tf.cli:main"]},
 )

@@ -1,5 +1,6 @@
 import math
 
+import duckdb
 import numpy as np
 import pyarrow as pa
 import pytest
@@ -9,8 +10,6 @@ from fives_tf.encoding import MISSING, BucketField, Encoding, HashField, Vocabul
 from fives_tf.errors import UserError
 from fives_tf.parsing import to_category
 from fives_tf.sql import cross_expressions, select
-
-duckdb = pytest.importorskip("duckdb")
 
 HARD_NUMBERS = [0.0, -0.0, 1e300, -1e300, 1e-42, -1e-42, 5e-324, 2.0**24 + 1, math.inf, -math.inf]
 FLOAT_MAX = float(np.finfo(np.float32).max)

@@ -12,7 +12,8 @@ from fives_tf.training.batches import Source
 from fives_tf.training.evaluation import Evaluator, judge
 from fives_tf.training.optimizers import make_optimizer
 
-IDS = 12
+VALUES = 50  # of a field; so many that no row occurs twice, as rounding may tell equal rows apart
+IDS = 3 * VALUES
 SIZES = {"train": [10], "valid": [9, 12], "test": [7]}
 MODES = pytest.mark.parametrize("memory", [2 << 30, 0], ids=["held", "streamed"])
 
@@ -30,7 +31,7 @@ def write_dataset(directory):
         (directory / split).mkdir()
         splits[split], rows[split] = [], []
         for number, size in enumerate(parts):
-            ids = random.integers(4, size=(size, 3)) + np.array([0, 4, 8])
+            ids = random.integers(VALUES, size=(size, 3)) + VALUES * np.arange(3)
             label = random.integers(2, size=size).astype(np.float32)
             content = b"".join(frame_examples(ids.astype(np.int32), label).to_pylist())
             name = f"{split}/part-{number}.tfrecord"
@@ -49,7 +50,7 @@ def write_dataset(directory):
 
 
 def make_model(seed):
-    model = LogisticRegression(np.full(IDS, 0.25), [0.0, 0.0], batch=8, click_rate=0.3)
+    model = LogisticRegression(np.full(IDS, 1 / VALUES), [0.0, 0.0], batch=8, click_rate=0.3)
     model.table.values.assign(np.random.default_rng(seed).normal(size=(IDS, 2)))
     model.choose(1)
     return model
