@@ -14,7 +14,7 @@ def test_the_grid_is_the_papers_as_far_as_there_are_columns():
 
 
 def test_what_is_given_is_not_tried():
-    assert combinations(GRID, 9, {"order": 3, "edge_rate": 0.1}) == [{"dim": 8}, {"dim": 16}]
+    assert combinations(GRID, 9, {"order": 3, "edge_rate": 0.1}) == [{"dim": 16}, {"dim": 32}]
     assert "order" not in combinations(GRID, 9, {"thresholds": (0.5, 0.6)})[0]
     with pytest.raises(UserError, match="--tune: all of order, edge_rate, dim are given"):
         combinations(GRID, 9, {"order": 3, "edge_rate": 0.1, "dim": 4})
