@@ -16,7 +16,7 @@ from fives_tf.config import SearchConfig
 from fives_tf.dataset import Dataset
 from fives_tf.models.base import ClickModel, Table, cross_entropy
 from fives_tf.models.build import Facts, FirstOrder, build_fives
-from fives_tf.models.fives import project, propagate
+from fives_tf.models.graph import project, propagate
 from fives_tf.training.batches import Batches, Source
 from fives_tf.training.loop import Loop, Schedule
 from fives_tf.training.optimizers import make_optimizer
@@ -65,6 +65,9 @@ def _time_training(task: "Task", call: int) -> tuple[list[tuple[int, float]], in
         batch=shape.batch,
         seed=shape.seed,
         memory=0,
+        # So that the embedding has as many rows as the size says.
+        coarse_count=0,
+        coarse_buckets=0,
     ).resolve(shape.rows)
     facts = Facts.of(dataset, config)
     source = Source(dataset, config.memory)
