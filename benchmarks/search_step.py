@@ -132,7 +132,7 @@ class KerasFives(ClickModel):
         self.h = self.add_weight(shape=(layers, fields, fields), initializer="zeros", name="h")
         self._theta = [self.embedding.embeddings, *self.network]
         self._optimizers = {
-            "theta": keras.optimizers.Adam(config.rate),
+            "theta": keras.optimizers.Adam(config.search_rate),
             "edges": keras.optimizers.Adam(config.edge_rate),
         }
         self._optimizers["theta"].build(self._theta)
@@ -203,8 +203,8 @@ class PlainNetwork(ClickModel):
             )
         ]
         self._optimizers = {
-            "embedding": make_optimizer(config.embedding_optimizer, config.embedding_rate),
-            "network": make_optimizer("adam", config.rate),
+            "embedding": make_optimizer(config.embedding_optimizer, config.search_embedding_rate),
+            "network": make_optimizer("adam", config.search_rate),
         }
         self._optimizers["embedding"].build([self.table.values])
         self._optimizers["network"].build(self.network)

@@ -90,8 +90,10 @@ class SearchConfig:
     refit: bool = _flag(True, "at last learn from train and valid together, as many epochs")
     members: int = _integer(1, "number of models whose predictions are averaged", 1)
     embedding_optimizer: str = _choice("lazy_adam", "optimizer of the embedding", _OPTIMIZERS)
-    embedding_rate: float = _number(3e-3, "its learning rate")
-    rate: float = _number(3e-3, "learning rate of the rest of the network")
+    search_embedding_rate: float = _number(3e-3, "its learning rate during the search")
+    embedding_rate: float = _number(1e-3, "its learning rate after it")
+    search_rate: float = _number(3e-3, "learning rate of the network during the search")
+    rate: float = _number(1e-3, "learning rate of the network after it")
     edge_rate: float = _number(3e-2, "learning rate of the adjacency tensor")
     edge_epsilon: float = _number(
         1e-4, "gradients of an edge well below this hardly move it, as Adam else would", 1e-9
@@ -137,7 +139,7 @@ class SearchConfig:
         choices = {
             # Enough steps for crosses of three to show, as many epochs as small data bears.
             "search_epochs": min(max(round(5_000 * batch / rows), 1), 8),
-            "epochs": 12,
+            "epochs": 20,
         }
         chosen = {name: value for name, value in choices.items() if getattr(self, name) is None}
         return dataclasses.replace(self, **chosen | {"batch": batch})
@@ -165,8 +167,8 @@ PAPER: dict[str, Any] = {
     "readout_stddev": 0.1,
     "after": "nothing",
     "embedding_optimizer": "lazy_adam",
-    "embedding_rate": 5e-3,
-    "rate": 5e-3,
+    "search_embedding_rate": 5e-3,
+    "search_rate": 5e-3,
     "edge_rate": 5e-3,
     "edge_epsilon": 1e-7,
     "search_l2": 1e-4,

@@ -328,7 +328,7 @@ class TestCorruptShards:
 
 
 def test_a_loss_that_is_no_number_stops_the_search(small_dataset, cli, tmp_path):
-    flags = [*FLAGS, "--embedding_rate=1e9", "--no_first_order"]
+    flags = [*FLAGS, "--search_embedding_rate=1e9", "--no_first_order"]
     done = cli("search", small_dataset, "--run", tmp_path / "run", *flags)
     refused(done, "search: the loss is not a finite number at step", "lower the learning rates")
     refused_run = cli("crosses", tmp_path / "run")

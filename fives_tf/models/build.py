@@ -118,9 +118,11 @@ def build_fives(
         end_temperature=config.end_temperature,
         thresholds=config.thresholds or None,
     )
+    searching = edges is None
+    embedding_rate = config.search_embedding_rate if searching else config.embedding_rate
     optimizers = {
-        "embedding": make_optimizer(config.embedding_optimizer, config.embedding_rate),
-        "network": make_optimizer("adam", config.rate),
+        "embedding": make_optimizer(config.embedding_optimizer, embedding_rate),
+        "network": make_optimizer("adam", config.search_rate if searching else config.rate),
         "edges": make_optimizer("adam", config.edge_rate, epsilon=config.edge_epsilon),
         "first_order": make_optimizer("lazy_adam", config.first_order_rate),
     }
@@ -132,7 +134,7 @@ def build_fives(
         config.batch,
         optimizers,
         coarse=facts.coarse,
-        l2=config.search_l2 if edges is None else config.l2,
+        l2=config.search_l2 if searching else config.l2,
         first_order_l2=l2 if l2 is not None else (start.l2 if start else 0.0),
         click_rate=facts.click_rate,
         steps=steps,

@@ -179,8 +179,8 @@ class Loop:
         if int(bad) >= 0:
             raise UserError(
                 f"{self._stage}: the loss is not a finite number at step {step + int(bad) + 1:,}; "
-                "lower the learning rates (--embedding_rate, --rate, --edge_rate) and start again "
-                "with --overwrite."
+                "lower the learning rates (--search_embedding_rate, --search_rate and --edge_rate, "
+                "or --embedding_rate and --rate after the search) and start again with --overwrite."
             )
         sums.add(figures.numpy(), count)
 
