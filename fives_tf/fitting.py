@@ -163,12 +163,20 @@ class NumericSummary:
 
 
 def bucket_fields(column: Column, summary: NumericSummary) -> tuple[BucketField, ...]:
-    """One field a granularity of a numeric column."""
+    """One field a granularity of a numeric column.
+
+    A bucket for each value is for a column that repeats its values; beyond EXACT_VALUES of them
+    there is no such field.
+    """
     assert column.discretize is not None
+    every_edges = [
+        bucket_edges(column.discretize, buckets, summary)
+        for buckets in column.discretize.buckets or (0,)
+    ]
+    if column.discretize.values and summary.sketch is None:
+        every_edges.append(np.unique(flush(summary.values))[1:])
     fields = []
-    granularities = column.discretize.buckets or (0,)
-    for name, buckets in zip(column.field_names(), granularities, strict=True):
-        edges = bucket_edges(column.discretize, buckets, summary)
+    for name, edges in zip(column.field_names(), every_edges, strict=False):
         counts = summary.bucket_counts(edges)
         often = counts >= column.min_count
         ids = np.where(often, np.cumsum(often) - 1 + FIRST_VALUE, RARE)

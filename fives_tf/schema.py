@@ -43,11 +43,20 @@ class Label:
 
 @dataclass(frozen=True)
 class Discretize:
-    """How a numeric column is cut into buckets; each granularity becomes a field of its own."""
+    """How a numeric column is cut into buckets; each granularity becomes a field of its own.
+
+    Attributes:
+        kind: How the edges are found.
+        buckets: The numbers of buckets.
+        edges: The edges, if the schema says them.
+        values: Whether one more field has a bucket for each distinct value, unless there are too
+            many of them.
+    """
 
     kind: str = "quantile"
     buckets: tuple[int, ...] = (10, 100)
     edges: tuple[float, ...] = ()
+    values: bool = False
 
 
 @dataclass(frozen=True)
@@ -63,10 +72,11 @@ class Column:
     hash_buckets: int | None = None
 
     def field_names(self) -> tuple[str, ...]:
-        """The names of this column's fields, such as `age@10` and `age@100`."""
-        if self.discretize is None or self.discretize.kind == "edges":
+        """The names of this column's fields, such as `age@10`, `age@30` and `age@value`."""
+        if self.discretize is None:
             return (self.name,)
-        return tuple(f"{self.name}@{buckets}" for buckets in self.discretize.buckets)
+        names = [f"{self.name}@{buckets}" for buckets in self.discretize.buckets] or [self.name]
+        return (*names, f"{self.name}@value") if self.discretize.values else tuple(names)
 
 
 @dataclass(frozen=True)
@@ -298,18 +308,19 @@ def _read_column(name: str, numeric: bool, default: Column, mapping: Mapping) ->
 
 def _read_discretize(mapping: Mapping, default: Discretize) -> Discretize:
     kind = mapping.text("kind", default.kind, choices=DISCRETIZE_KINDS)
+    values = mapping.flag("values", default.values)
     if kind == "edges":
         edges = mapping.numbers("edges", *([default.edges] if default.edges else []))
         mapping.finish()
         rising = all(low < high for low, high in itertools.pairwise(edges))
         if not edges or not rising or not all(map(math.isfinite, edges)):
             raise mapping.error("edges", "expected finite numbers in rising order", list(edges))
-        return Discretize(kind, (), edges)
+        return Discretize(kind, (), edges, values)
     buckets = mapping.integers("buckets", default.buckets or Discretize.buckets, minimum=2)
     mapping.finish()
     if not buckets:
         raise mapping.error("buckets", "expected at least one number", [])
-    return Discretize(kind, buckets)
+    return Discretize(kind, buckets, values=values)
 
 
 def _read_split(mapping: Mapping) -> SplitRule:

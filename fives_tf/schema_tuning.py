@@ -30,6 +30,7 @@ if TYPE_CHECKING:
 ROWS = 200_000
 KINDS = ("quantile", "width", "log")
 BUCKETS = ((10,), (30,), (10, 100), (8, 30, 150), (10, 100, 1000))
+VALUES = Discretize("quantile", (10, 30), values=True)
 MIN_COUNTS = (1, 2, 5, 10)
 
 # In the working directory.
@@ -56,7 +57,8 @@ class Candidate:
         found = {}
         if self.discretize is not None:
             numbers = self.discretize.buckets or self.discretize.edges
-            found["discretize"] = f"{self.discretize.kind} {'/'.join(map(str, numbers))}"
+            values = " and values" if self.discretize.values else ""
+            found["discretize"] = f"{self.discretize.kind} {'/'.join(map(str, numbers))}{values}"
         if self.min_count is not None:
             found["min_count"] = str(self.min_count)
         return found
@@ -70,6 +72,7 @@ class Candidate:
         parts = []
         if self.discretize is not None:
             parts += [self.discretize.kind, *map(str, self.discretize.buckets)]
+            parts += ["values"] if self.discretize.values else []
         if self.min_count is not None:
             parts.append(f"min{self.min_count}")
         return "-".join(parts)
@@ -170,7 +173,7 @@ class Space:
         own = self.own
         if own.discretize is None:
             return [own]
-        usual = [Discretize(kind, buckets) for kind in KINDS for buckets in BUCKETS]
+        usual = [VALUES, *(Discretize(kind, buckets) for kind in KINDS for buckets in BUCKETS)]
         return [Candidate(one, own.min_count) for one in _with(own.discretize, usual)]
 
     def min_counts(self, best: Candidate) -> list[Candidate]:

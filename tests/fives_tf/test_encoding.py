@@ -53,6 +53,7 @@ KINDS = st.sampled_from(
         Discretize("quantile", (3, 50)),
         Discretize("log", (4,)),
         Discretize("edges", (), (-1.0, 0.1, 7.0)),
+        Discretize("width", (2,), values=True),
     ]
 )
 

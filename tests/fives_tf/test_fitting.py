@@ -354,6 +354,24 @@ def test_each_granularity_is_a_field_of_its_own():
     assert fine.counts.tolist() == [2, 2, 2, 2]
 
 
+def test_each_distinct_value_can_have_a_bucket():
+    column = numeric_column(Discretize("width", (2,), values=True), min_count=2)
+    numbers = [0, 0, 0, 2.5, 7, 7, 9, math.nan]
+    coarse, fine = bucket_fields(column, summarize(numbers))
+    assert (coarse.name, fine.name, fine.column) == ("age@2", "age@value", "age")
+    assert fine.edges.tolist() == [2.5, 7, 9]
+    assert fine.ids.tolist() == [2, RARE, 3, RARE]
+    # A value that was not seen falls to the next lower one.
+    assert fine.encode(pa.array([-5.0, 0.0, 2.5, 7.0, 8.5, 100.0])).tolist() == [2, 2, 1, 3, 3, 1]
+
+
+@pytest.mark.parametrize(("distinct", "fields"), [(EXACT_VALUES, 2), (EXACT_VALUES + 1, 1)])
+def test_a_column_of_many_values_has_no_bucket_for_each(distinct, fields):
+    column = numeric_column(Discretize("quantile", (2,), values=True))
+    found = bucket_fields(column, summarize(range(distinct)))
+    assert [field.name for field in found] == ["age@2", "age@value"][:fields]
+
+
 def test_a_column_without_any_value_has_only_the_ids_for_missing_and_rare():
     (field,) = bucket_fields(numeric_column(Discretize("log", (9,))), summarize([math.nan] * 4))
     assert (field.size, field.missing_count, field.rare_count) == (FIRST_VALUE, 4, 0)

@@ -112,6 +112,11 @@ def test_what_a_column_does_not_override_it_takes_from_the_top():
         ({"kind": "quantile", "buckets": [7, 30]}, Discretize("quantile", (7, 30))),
         ({"kind": "width"}, Discretize("width", (10, 100))),
         ({"kind": "log", "buckets": [2]}, Discretize("log", (2,))),
+        ({"buckets": 5, "values": True}, Discretize("quantile", (5,), values=True)),
+        (
+            {"kind": "edges", "edges": [1, 2], "values": True},
+            Discretize("edges", (), (1.0, 2.0), True),
+        ),
         ({"kind": "edges", "edges": [-1.5, 0, 1e38]}, Discretize("edges", (), (-1.5, 0.0, 1e38))),
         ({"kind": "edges", "edges": 3}, Discretize("edges", (), (3.0,))),
     ],
@@ -245,7 +250,7 @@ def discretizes():
     edges = st.lists(numbers, min_size=1, max_size=4, unique=True).map(sorted).map(tuple)
     buckets = st.lists(st.integers(2, 10**6), min_size=1, max_size=3, unique=True).map(tuple)
     return st.builds(
-        Discretize, st.sampled_from(["quantile", "width", "log"]), buckets
+        Discretize, st.sampled_from(["quantile", "width", "log"]), buckets, values=st.booleans()
     ) | st.builds(Discretize, st.just("edges"), st.just(()), edges)
 
 

@@ -62,6 +62,7 @@ def schema_file(log):
 def few_candidates():
     """So that the tests do not take long."""
     with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(schema_tuning, "VALUES", Discretize("width", (10,), values=True))
         patch.setattr(schema_tuning, "BUCKETS", ((10,),))
         patch.setattr(schema_tuning, "MIN_COUNTS", (1, 2))
         yield
@@ -93,11 +94,11 @@ def test_first_the_discretization_is_chosen_then_min_count_with_it(tmp_path):
     trials = choose(space, attempt)
     assert best_of(trials).candidate == best
     # What the schema says itself is among the usual ones.
-    assert asked == [(number, 18) for number in range(1, 19)]
-    assert len({trial.candidate.name for trial in trials}) == 18
-    assert {trial.candidate.min_count for trial in trials[:15]} == {2}
-    assert [trial.candidate.min_count for trial in trials[15:]] == [1, 5, 10]
-    assert {trial.candidate.discretize for trial in trials[15:]} == {best.discretize}
+    assert asked == [(number, 19) for number in range(1, 20)]
+    assert len({trial.candidate.name for trial in trials}) == 19
+    assert {trial.candidate.min_count for trial in trials[:16]} == {2}
+    assert [trial.candidate.min_count for trial in trials[16:]] == [1, 5, 10]
+    assert {trial.candidate.discretize for trial in trials[16:]} == {best.discretize}
 
 
 def test_the_first_of_equal_candidates_is_chosen(tmp_path):
@@ -112,7 +113,9 @@ def test_what_the_schema_says_itself_is_tried_too(tmp_path):
     trials = choose(space, lambda one, *_: Trial(one, 0.5, 0.0))
     assert trials[0].candidate == space.own
     assert str(space.own) == "discretize: edges 0.0/9.5, min_count: 7"
-    assert len(trials) == 16 + 4
+    assert str(trials[1].candidate) == "discretize: quantile 10/30 and values, min_count: 7"
+    assert trials[1].candidate.name == "quantile-10-30-values-min7"
+    assert len(trials) == 17 + 4
 
 
 def test_only_what_is_open_is_tried(tmp_path):
@@ -128,8 +131,8 @@ def test_only_what_is_open_is_tried(tmp_path):
     space = space_of(tmp_path, SCHEMA.replace("kept: {", settled))
     assert (space.cut, space.counted) == ({"x"}, frozenset())
     trials = choose(space, lambda one, *_: Trial(one, 0.5, 0.0))
-    assert len(trials) == 15
-    assert trials[0].candidate == Candidate(Discretize("quantile", (10,)), None)
+    assert len(trials) == 16
+    assert trials[1].candidate == Candidate(Discretize("quantile", (10,)), None)
 
 
 def test_a_schema_with_nothing_open_is_refused(tmp_path):
@@ -146,7 +149,7 @@ def test_buckets_that_would_give_two_fields_one_name_are_refused_at_once(tmp_pat
 def test_a_number_that_needs_quantiles_gets_them(tuned):
     tuning, _ = tuned
     assert tuning.best.candidate.discretize == Discretize("quantile", (10,))
-    auc = {trial.candidate.discretize.kind: trial.auc for trial in tuning.trials[:3]}
+    auc = {trial.candidate.discretize.kind: trial.auc for trial in tuning.trials[1:4]}
     assert set(auc) == {"quantile", "width", "log"}
     # Near what can be reached; had the test rows a part in it, it would be far below.
     assert auc["quantile"] > 0.8
@@ -177,7 +180,7 @@ def test_overrides_are_kept(tuned):
 def test_the_tuned_schema_preprocesses_the_log(tuned, log, tmp_path):
     tuning, _ = tuned
     first, _, rest = tuning.to_yaml().partition("\n")
-    assert first.startswith("# Chosen by `fives schema tune` among 4: discretize: quantile 10, ")
+    assert first.startswith("# Chosen by `fives schema tune` among 5: discretize: quantile 10, ")
     assert f"AUC {tuning.best.auc:.5f} on valid" in first
     schema = Schema.parse(rest)
     assert schema == Schema.parse(tuning.to_yaml())
@@ -193,7 +196,7 @@ def test_the_tuned_schema_preprocesses_the_log(tuned, log, tmp_path):
 def test_what_is_finished_is_not_done_again(tuned, log, schema_file, monkeypatch, capsys):
     tuning, work = tuned
     done = sorted((work / "candidates").iterdir())
-    assert len(done) == len(tuning.trials) == 4
+    assert len(done) == len(tuning.trials) == 5
     assert {path.name for path in work.iterdir()} == {
         "lock",
         "tuning.json",
@@ -221,8 +224,8 @@ def test_what_is_finished_is_not_done_again(tuned, log, schema_file, monkeypatch
         assert tune_schema(schema_file, [str(log)], work=work) == tuning
     assert again == [str(work / "width-10-min2/dataset")]
     shown = capsys.readouterr().err
-    assert shown.count("tried before") == 3
-    assert "candidate 2 of 4: discretize: width 10, min_count: 2\n" in shown
+    assert shown.count("tried before") == 4
+    assert "candidate 3 of 5: discretize: width 10, min_count: 2\n" in shown
 
 
 def test_a_directory_of_something_else_is_refused(tuned, log, schema_file, tmp_path):

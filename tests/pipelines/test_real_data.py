@@ -68,7 +68,7 @@ def test_missing_markers_of_the_sources_are_found(datasets):
     fields = {field.name: field for field in datasets("credit").encoding.fields}
     rows = datasets("credit").encoding.rows
     assert fields["MonthlyIncome@30"].missing_count / rows == pytest.approx(0.198, abs=0.004)
-    assert fields["NumberOfDependents@8"].missing_count / rows == pytest.approx(0.026, abs=0.002)
+    assert fields["NumberOfDependents@10"].missing_count / rows == pytest.approx(0.026, abs=0.002)
     fields = {field.name: field for field in datasets("criteo").encoding.fields}
     rows = datasets("criteo").encoding.rows
     for name, rate in {"I1@30": 0.45, "I12@30": 0.77, "C22": 0.76, "C19": 0.44}.items():
