@@ -5,7 +5,7 @@
 For every data set, seed and form - `default`, the default settings with several members, and
 `paper`, the paper's form, a single model - it searches on train and valid. When the run is complete
 it reads the test split, once, for the first model alone, the mean of all members and the logistic
-regression that the default form begins with. The seed is that of the split and of the search.
+regression that its models start from. The seed is that of the split and of the search.
 
 A finished cell, a data set with a seed in a form, stays in the work directory as JSON, and what a
 stopped program began is resumed. After a change to the code, choose another work directory.

@@ -14,6 +14,7 @@ from fives_tf.search import load_models
 from fives_tf.training.batches import Source
 from fives_tf.training.evaluation import Evaluation, Evaluator, judge
 from fives_tf.training.loop import CHECKPOINTS
+from fives_tf.training.regression import REFIT_STAGE, STAGE
 
 
 @dataclass(frozen=True)
@@ -23,7 +24,7 @@ class Scores:
     Attributes:
         one: Those of its first model alone.
         members: Those of the mean prediction of all its models.
-        lr: Those of the logistic regression that it began with; None if there was none.
+        lr: Those of the logistic regression that they start from; None if there was none.
     """
 
     one: Evaluation
@@ -47,10 +48,12 @@ def score(run: Run, dataset: Dataset) -> Scores:
 
 
 def load_lr(run: Run, dataset: Dataset) -> LogisticRegression | None:
-    """The logistic regression that a run began with, at its best evaluation."""
-    path = tf.train.latest_checkpoint(storage.join(run.directory, CHECKPOINTS, "lr", "best"))
-    if path is None:
-        return None
-    model = build_lr(run.config, Facts.of(dataset, run.config))
-    tf.train.Checkpoint(model=model).restore(path).assert_consumed()
-    return model
+    """The logistic regression that the models of a run start from."""
+    for stage, l2 in ((REFIT_STAGE, 0.0), (STAGE, None)):  # to predict, no penalty is needed
+        path = tf.train.latest_checkpoint(storage.join(run.directory, CHECKPOINTS, stage, "last"))
+        if path is not None:
+            model = build_lr(run.config, Facts.of(dataset, run.config), l2=l2)
+            restored = tf.train.Checkpoint(model=model).restore(path)
+            restored.assert_existing_objects_matched().expect_partial()  # leaves the optimizer
+            return model
+    return None

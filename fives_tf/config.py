@@ -59,7 +59,6 @@ class SearchConfig:
         "mean of the layers' probabilities predicts",
         maximum=1.0,
     )
-    dropout: float = _number(0.0, "part of the embedding's values that is dropped", maximum=0.9)
     stddev: float = _number(0.3, "standard deviation of the first embeddings")
     readout_stddev: float = _number(0.3, "that of the first projections to logits")
 
@@ -78,6 +77,9 @@ class SearchConfig:
     # Learning.
     seed: int = _integer(0, "decides everything that is drawn")
     batch: int | None = _integer(None, "rows of a batch; default: by the data", 1)
+    lr_epochs: int | None = _integer(
+        None, "epochs of the logistic regression; default: by the data", 1
+    )
     search_epochs: int | None = _integer(None, "epochs of the search; default: by the data", 1)
     after: str = _choice(
         "from_scratch",
@@ -91,9 +93,9 @@ class SearchConfig:
     members: int = _integer(1, "number of models whose predictions are averaged", 1)
     embedding_optimizer: str = _choice("lazy_adam", "optimizer of the embedding", _OPTIMIZERS)
     search_embedding_rate: float = _number(3e-3, "its learning rate during the search")
-    embedding_rate: float = _number(1e-3, "its learning rate after it")
+    embedding_rate: float = _number(3e-3, "its learning rate after it, which falls to 0")
     search_rate: float = _number(3e-3, "learning rate of the network during the search")
-    rate: float = _number(1e-3, "learning rate of the network after it")
+    rate: float = _number(3e-3, "learning rate of the network after it, which falls to 0")
     edge_rate: float = _number(3e-2, "learning rate of the adjacency tensor")
     edge_epsilon: float = _number(
         1e-4, "gradients of an edge well below this hardly move it, as Adam else would", 1e-9
@@ -101,6 +103,10 @@ class SearchConfig:
     first_order_rate: float = _number(3e-4, "learning rate of the first-order table")
     search_l2: float = _number(1e-5, "L2 penalty on the embedding during the search")
     l2: float = _number(1e-4, "L2 penalty on the embedding after it")
+    search_dropout: float = _number(
+        0.0, "part of the embedding's values that is dropped during the search", maximum=0.9
+    )
+    dropout: float = _number(0.3, "part of them that is dropped after it", maximum=0.9)
     first_order_l2: float | None = _number(
         None, "L2 penalty on the first-order table; default: the best one of a logistic regression"
     )
@@ -137,9 +143,11 @@ class SearchConfig:
         batch = self.batch or min(max(2 ** int(math.log2(rows / 500)), 128), 1024)
         batch = min(batch, rows)
         choices = {
-            # Enough steps for crosses of three to show, as many epochs as small data bears.
-            "search_epochs": min(max(round(5_000 * batch / rows), 1), 8),
-            "epochs": 20,
+            # Enough steps to get there, as many epochs as small data bears. Of the regression's
+            # weights many are seldom moved, and crosses of three take long to show.
+            "lr_epochs": _epochs(20_000 * batch / rows, 2, 12),
+            "search_epochs": _epochs(5_000 * batch / rows, 1, 8),
+            "epochs": _epochs(20_000 * batch / rows, 1, 8),
         }
         chosen = {name: value for name, value in choices.items() if getattr(self, name) is None}
         return dataclasses.replace(self, **chosen | {"batch": batch})
@@ -162,7 +170,7 @@ PAPER: dict[str, Any] = {
     "coarse_count": 0,
     "coarse_buckets": 0,
     "joint": 0.0,
-    "dropout": 0.3,
+    "search_dropout": 0.3,
     "stddev": 0.1,
     "readout_stddev": 0.1,
     "after": "nothing",
@@ -196,6 +204,10 @@ def groups() -> dict[str, list[dataclasses.Field]]:
         title = _GROUPS.get(setting.name) or list(found)[-1]
         found.setdefault(title, []).append(setting)
     return found
+
+
+def _epochs(wanted: float, least: int, most: int) -> int:
+    return min(max(round(wanted), least), most)
 
 
 def load_settings(path: str) -> dict[str, Any]:

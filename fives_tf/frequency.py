@@ -24,7 +24,7 @@ def coarse_rows(encoding: Encoding, min_count: int, buckets: int) -> np.ndarray:
 
     Args:
         encoding: The fitted encoding.
-        min_count: The least number of occurrences that earns a category a row of its own.
+        min_count: The least number of occurrences that earns a category or merged buckets a row.
         buckets: About how many rows a numeric field gets; 0 leaves its buckets as they are.
     """
     rows, start = [], 0
@@ -33,8 +33,7 @@ def coarse_rows(encoding: Encoding, min_count: int, buckets: int) -> np.ndarray:
         if isinstance(field, BucketField) and not buckets:
             local = np.arange(len(counts))
         elif isinstance(field, BucketField):
-            present = encoding.rows - field.missing_count
-            local = _merge_buckets(field, counts, present / buckets)
+            local = _merge_buckets(field, counts, min_count, buckets)
         else:
             local = np.where(counts >= min_count, np.arange(len(counts)), RARE)
             local[MISSING] = MISSING
@@ -52,13 +51,23 @@ def _counts(field: Field, rows: int) -> np.ndarray:
     return np.concatenate([special, field.counts]).astype(np.float64)
 
 
-def _merge_buckets(field: BucketField, counts: np.ndarray, share: float) -> np.ndarray:
-    """Merges neighbours, in the order of the values, until each group holds a share of them."""
+def _merge_buckets(
+    field: BucketField, counts: np.ndarray, min_count: int, buckets: int
+) -> np.ndarray:
+    """Merges neighbours, in the order of the values, until each group holds its share of them.
+
+    The share is that of what the groups before have left over. So a value that most rows have takes
+    one group, and the others are divided among the values of the few.
+    """
     local = np.arange(len(counts))
-    group, held = FIRST_VALUE, share
-    for identity in field.ids[field.ids >= FIRST_VALUE].tolist():
+    ordered = field.ids[field.ids >= FIRST_VALUE]
+    left, group, held, share = counts[ordered].sum(), FIRST_VALUE, 0.0, 0.0
+    for identity in ordered.tolist():
         if held >= share:
+            left -= held
             group, held = identity, 0.0
+            share = max(left / max(buckets, 1), min_count)
+            buckets -= 1
         local[identity] = group
         held += counts[identity]
     return local

@@ -30,7 +30,7 @@ from fives_tf.training.batches import Batches, Source
 from fives_tf.training.evaluation import Evaluation, Evaluator
 from fives_tf.training.journal import Journal
 from fives_tf.training.loop import Loop, Outcome, Schedule
-from fives_tf.training.regression import LR_EPOCHS, fit_regression
+from fives_tf.training.regression import fit_regression, refit_regression
 
 SAMPLE = 1_000_000  # rows of a split that single-feature AUCs are computed on
 _MAY_DIFFER = {"memory", "checkpoint_seconds"}  # between begin and resume
@@ -234,10 +234,12 @@ class _Search:
         )
 
     def _logistic_regression(self) -> FirstOrder:
-        model, _ = fit_regression(
-            self._config, self._facts, self._source, self._run.directory, LR_EPOCHS
-        )
-        return first_order(model, self._facts)
+        model, _ = fit_regression(self._config, self._facts, self._source, self._run.directory)
+        return first_order(model)
+
+    def _refit_regression(self, l2: float) -> FirstOrder:
+        config, directory = self._config, self._run.directory
+        return first_order(refit_regression(config, self._facts, self._source, directory, l2))
 
     def _search_edges(self, start: FirstOrder | None) -> tuple[FivesModel, Evaluation]:
         config = self._config
@@ -286,6 +288,8 @@ class _Search:
         config = self._config
         model, outcome = self._learn_one(config.after, 0, start, searched, edges)
         if config.refit:
+            if start is not None and config.warm_start and config.after == "from_scratch":
+                start = self._refit_regression(start.l2)
             epochs = outcome.kept_step / self._train.steps
             models = [
                 self._learn_one(f"refit-{index}", index, start, searched, edges, epochs)[0]
@@ -311,15 +315,16 @@ class _Search:
         """Learns a network on train, or on train and valid if the number of epochs is given."""
         config = self._config
         seed = config.seed + 1 + index
-        model = build_fives(config, self._facts, start, edges, seed)
+        splits = ("train",) if epochs is None else ("train", "valid")
+        batches = self._batches(*splits, seed=seed)
+        steps = round((epochs or config.epochs) * batches.steps)
+        model = build_fives(config, self._facts, start, edges, seed, steps)
         if config.after == "finetune":
             for variable, value in zip(model.theta(), searched.theta(), strict=True):
                 variable.assign(value)
         if epochs is not None:
-            loop = self._loop(model, stage, epochs)
-            return model, loop.train(self._batches("train", "valid", seed=seed))
+            return model, self._loop(model, stage, epochs).train(batches)
         loop = self._loop(model, stage, config.epochs)
-        batches = self._batches("train", seed=seed)
         return model, loop.train(batches, evaluate=lambda: self._evaluator.evaluate(model))
 
     def _batches(self, *splits: str, seed: int | None = None) -> Batches:

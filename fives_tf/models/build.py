@@ -12,7 +12,8 @@ from fives_tf.models.lr import LogisticRegression
 from fives_tf.training.optimizers import make_optimizer
 
 # Strengths of L2 for a logistic regression, as parts of a row's loss: scikit-learn's 1 / C.
-PENALTIES = (0.1, 0.3, 1.0, 3.0, 10.0, 30.0, 100.0)
+PENALTIES = (0.1, 0.2, 0.5, 1.0, 2.0, 5.0, 10.0, 20.0, 50.0, 100.0)
+LR_RATE = 1e-2  # its learning rate, which falls to 0
 
 
 @dataclass(frozen=True, eq=False)
@@ -67,21 +68,29 @@ class FirstOrder:
     l2: float
 
 
-def build_lr(config: SearchConfig, facts: Facts, rate: float = 3e-3) -> LogisticRegression:
-    """Logistic regressions with penalties from weak to strong."""
-    penalties = [strength / facts.rows for strength in PENALTIES]
-    return LogisticRegression(
-        facts.frequency, penalties, config.batch, facts.click_rate, "lazy_adam", rate
-    )
+def build_lr(
+    config: SearchConfig, facts: Facts, steps: int = 1, l2: float | None = None
+) -> LogisticRegression:
+    """Logistic regressions with penalties from weak to strong, or one with a penalty that is given.
+
+    Args:
+        config: The configuration, resolved.
+        facts: What is known of the dataset.
+        steps: The length of the training.
+        l2: The penalty.
+    """
+    every = [strength / facts.rows for strength in PENALTIES] if l2 is None else [l2]
+    optimizer = make_optimizer("lazy_adam", LR_RATE, falls_over=steps)
+    return LogisticRegression(facts.frequency, every, config.batch, facts.click_rate, optimizer)
 
 
-def first_order(model: LogisticRegression, facts: Facts) -> FirstOrder:
+def first_order(model: LogisticRegression) -> FirstOrder:
     """The weights of the regression that was chosen."""
     chosen = int(model.chosen.numpy())
     return FirstOrder(
         weights=model.table.values.numpy()[:, chosen],
         bias=float(model.bias.numpy()[chosen]),
-        l2=PENALTIES[chosen] / facts.rows,
+        l2=model.l2[chosen],
     )
 
 
@@ -101,15 +110,17 @@ def build_fives(
         start: What the first-order table starts from.
         edges: The adjacency tensor, if it is given.
         seed: Decides the first values.
-        steps: The length of the search.
+        steps: The length of the training. Over it the temperature falls in the search, the
+            learning rates fall if the edges are given.
     """
+    searching = edges is None
     form = FivesForm(
         order=config.order,
         dim=config.dim,
         first_order=config.first_order,
         aggregate=config.aggregate,
         joint=config.joint,
-        dropout=config.dropout,
+        dropout=config.search_dropout if searching else config.dropout,
         stddev=config.stddev,
         readout_stddev=config.readout_stddev,
         dependencies=config.dependencies,
@@ -118,13 +129,14 @@ def build_fives(
         end_temperature=config.end_temperature,
         thresholds=config.thresholds or None,
     )
-    searching = edges is None
     embedding_rate = config.search_embedding_rate if searching else config.embedding_rate
+    rate = config.search_rate if searching else config.rate
+    falls_over = None if searching else steps
     optimizers = {
-        "embedding": make_optimizer(config.embedding_optimizer, embedding_rate),
-        "network": make_optimizer("adam", config.search_rate if searching else config.rate),
+        "embedding": make_optimizer(config.embedding_optimizer, embedding_rate, falls_over),
+        "network": make_optimizer("adam", rate, falls_over),
         "edges": make_optimizer("adam", config.edge_rate, epsilon=config.edge_epsilon),
-        "first_order": make_optimizer("lazy_adam", config.first_order_rate),
+        "first_order": make_optimizer("lazy_adam", config.first_order_rate, falls_over),
     }
     l2 = config.first_order_l2
     model = FivesModel(

@@ -7,7 +7,6 @@ import numpy as np
 import tensorflow as tf
 
 from fives_tf.models.base import ClickModel, Table, cross_entropy, replicas
-from fives_tf.training.optimizers import make_optimizer
 
 
 class LogisticRegression(ClickModel):
@@ -24,8 +23,7 @@ class LogisticRegression(ClickModel):
         l2: Sequence[float],
         batch: int,
         click_rate: float,
-        optimizer: str = "adagrad",
-        rate: float = 0.05,
+        optimizer: keras.optimizers.Optimizer,
     ):
         """Makes the regressions.
 
@@ -34,10 +32,10 @@ class LogisticRegression(ClickModel):
             l2: The strengths of the penalties.
             batch: The size of the global batch.
             click_rate: The part of the rows with a click, where the bias starts.
-            optimizer: The name of the optimizer of the weights.
-            rate: Its learning rate.
+            optimizer: The optimizer of weights and biases.
         """
         super().__init__()
+        self.l2 = tuple(l2)
         self.table = Table(frequency, len(l2), batch, l2, name="weights")
         self.bias = self.add_weight(
             shape=(len(l2),),
@@ -47,7 +45,7 @@ class LogisticRegression(ClickModel):
         self.chosen = self.add_weight(
             shape=(), initializer="zeros", dtype="int32", trainable=False, name="chosen"
         )
-        self._optimizer = make_optimizer(optimizer, rate)
+        self._optimizer = optimizer
         self._optimizer.build([self.table.values, self.bias])
         self.built = True
 

@@ -74,6 +74,17 @@ OPTIMIZERS = {
 }
 
 
-def make_optimizer(name: str, rate: float, **options: float) -> keras.optimizers.Optimizer:
-    """An optimizer by its name in the configuration."""
-    return OPTIMIZERS[name](learning_rate=rate, **options)
+def make_optimizer(
+    name: str, rate: float, falls_over: int | None = None, **options: float
+) -> keras.optimizers.Optimizer:
+    """An optimizer by its name in the configuration.
+
+    Args:
+        name: The name.
+        rate: The learning rate.
+        falls_over: The number of steps over which the rate falls to 0, along a cosine; it stays as
+            it is if None.
+        **options: What else the optimizer takes.
+    """
+    schedule = keras.optimizers.schedules.CosineDecay(rate, falls_over) if falls_over else rate
+    return OPTIMIZERS[name](learning_rate=schedule, **options)

@@ -14,14 +14,13 @@ from fives_tf.errors import UserError
 from fives_tf.training.batches import Source
 
 ROOT = Path(__file__).parents[2]
-TINY = {"search_epochs": 1, "epochs": 1, "batch": 512, "dim": 2, "xla": "false"}
+TINY = {"lr_epochs": 2, "search_epochs": 1, "epochs": 1, "batch": 512, "dim": 2, "xla": "false"}
 SET = [f"--set={name}={value}" for name, value in TINY.items()]
 
 
 @pytest.fixture
 def program(monkeypatch):
     """Imports a program as one that lies in the folder of the running script."""
-    monkeypatch.setattr("fives_tf.search.LR_EPOCHS", 2)
     monkeypatch.syspath_prepend(str(ROOT / "benchmarks"))
     return importlib.import_module
 

@@ -138,7 +138,6 @@ def test_a_category_has_its_own_row_if_it_is_frequent_and_else_that_of_the_rare_
 @given(encodings(), st.integers(1, 60))
 def test_a_group_of_buckets_ends_as_soon_as_it_holds_its_share(encoding, buckets):
     rows = coarse_rows(encoding, 10, buckets)
-    share = encoding.rows / buckets
     for field, part, counts in rows_of_fields(encoding, rows):
         if not isinstance(field, BucketField):
             continue
@@ -151,10 +150,20 @@ def test_a_group_of_buckets_ends_as_soon_as_it_holds_its_share(encoding, buckets
             groups[-1].append(identity)
         assert len(groups) == len({part[identity] for identity in ids})
         assert len(groups) <= buckets
-        for group in groups:
+        left = sum(counts[ids])
+        for number, group in enumerate(groups):
+            share = max(left / max(buckets - number, 1), 10)  # of what is left
             assert sum(counts[group[:-1]]) < share
-        for group in groups[:-1]:
-            assert sum(counts[group]) >= share
+            assert sum(counts[group]) >= share or group == groups[-1]
+            left -= sum(counts[group])
+
+
+def test_a_value_of_most_rows_leaves_groups_to_the_others():
+    counts = [9000, *[10] * 100]
+    field = number(counts, ids=list(range(FIRST_VALUE, FIRST_VALUE + len(counts))))
+    found = coarse_rows(encode(field, rows=10_000), 10, 5)[FIRST_VALUE:]
+    groups = np.split(np.arange(len(counts)), np.flatnonzero(np.diff(found)) + 1)
+    assert [len(group) for group in groups] == [1, 25, 25, 25, 25]
 
 
 def test_many_small_buckets_become_about_as_many_as_asked_for():

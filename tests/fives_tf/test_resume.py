@@ -26,7 +26,7 @@ FLAGS = [
 ]
 
 
-STAGES = ["lr", "search", "from_scratch", "refit-0"]
+STAGES = ["lr", "search", "from_scratch", "refit-lr", "refit-0"]
 
 
 @pytest.fixture
@@ -59,8 +59,12 @@ def test_a_search_that_is_stopped_in_every_stage_ends_as_if_it_had_not_been(
     assert stages_of(told)[:1] == ["search"], "a stage that is done is not done again"
     assert saved_step(run, "from_scratch") < last["from_scratch"]
 
+    told = stop(command(run, "--resume"), run, "refit-lr", signal.SIGKILL)
+    assert stages_of(told)[:1] == ["from_scratch"]
+    assert saved_step(run, "refit-lr") < last["refit-lr"]
+
     told = stop(command(run, "--resume"), run, "refit-0", signal.SIGTERM)
-    assert stages_of(told) == ["from_scratch", "refit-0"]
+    assert stages_of(told) == ["refit-lr", "refit-0"]
     assert "fives search: interrupted; the same command with --resume goes on" in told
     assert "Traceback" not in told
     assert saved_step(run, "refit-0") < last["refit-0"]

@@ -3,6 +3,7 @@ import pytest
 import tensorflow as tf
 
 from fives_tf.models.lr import LogisticRegression
+from fives_tf.training.optimizers import make_optimizer
 
 IDS, BATCH = 6, 4
 FREQUENCY = np.array([0.5, 0.25, 0.25, 0.75, 0.125, 0.125])
@@ -10,7 +11,7 @@ PENALTIES = (0.0, 0.1, 1.5)
 
 
 def make_model(l2=PENALTIES, optimizer="sgd", rate=0.5):
-    model = LogisticRegression(FREQUENCY, l2, BATCH, 0.2, optimizer, rate)
+    model = LogisticRegression(FREQUENCY, l2, BATCH, 0.2, make_optimizer(optimizer, rate))
     random = np.random.default_rng(0)
     model.table.values.assign(np.repeat(random.normal(size=(IDS, 1)), len(l2), axis=1))
     return model
@@ -75,7 +76,7 @@ def test_several_penalties_at_once_are_as_good_as_one_after_the_other(optimizer)
 
 
 def test_an_untrained_model_predicts_the_click_rate():
-    model = LogisticRegression(FREQUENCY, PENALTIES, BATCH, 0.2)
+    model = LogisticRegression(FREQUENCY, PENALTIES, BATCH, 0.2, make_optimizer("sgd", 0.5))
     logits = model.call(tf.constant(make_batch(seed=1)[0]))
     np.testing.assert_allclose(tf.sigmoid(logits), np.full((BATCH, 3), 0.2), rtol=1e-6)
 

@@ -53,7 +53,7 @@ with strategy.scope():
         FivesForm(dim=2), list("abcd"), frequency, BATCH, optimizers, l2=0.01,
         first_order_l2=0.01, steps=3, jit=False,
     )
-    lr = LogisticRegression(frequency, [0.1, 0.01], BATCH, 0.3, "adagrad", 0.1)
+    lr = LogisticRegression(frequency, [0.1, 0.01], BATCH, 0.3, make_optimizer("adagrad", 0.1))
 found = [
     train(fives, [(batch(), batch()) for _ in range(3)]),
     train(lr, [batch() for _ in range(3)]),

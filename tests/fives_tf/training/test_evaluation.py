@@ -50,7 +50,8 @@ def write_dataset(directory):
 
 
 def make_model(seed):
-    model = LogisticRegression(np.full(IDS, 1 / VALUES), [0.0, 0.0], batch=8, click_rate=0.3)
+    optimizer = make_optimizer("sgd", 0.1)
+    model = LogisticRegression(np.full(IDS, 1 / VALUES), [0.0, 0.0], 8, 0.3, optimizer)
     model.table.values.assign(np.random.default_rng(seed).normal(size=(IDS, 2)))
     model.choose(1)
     return model

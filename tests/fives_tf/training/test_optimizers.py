@@ -1,4 +1,5 @@
 import json
+import math
 import os
 import subprocess
 import sys
@@ -151,6 +152,19 @@ def test_optimizers_have_names():
     assert isinstance(optimizer, RowAdagrad)
     assert float(optimizer.learning_rate) == 0.25
     assert optimizer.initial_accumulator_value == 0.5
+
+
+def test_a_rate_falls_along_a_cosine_and_then_stays_at_zero():
+    optimizer = make_optimizer("sgd", 0.5, falls_over=4)
+    variable = keras.Variable(np.zeros(1, np.float32))
+    optimizer.build([variable])
+    moves = []
+    for _ in range(6):
+        before = float(variable.numpy()[0])
+        optimizer.apply([tf.ones(1)], [variable])
+        moves.append(before - float(variable.numpy()[0]))
+    expected = [0.5 * (1 + math.cos(math.pi * step / 4)) / 2 for step in range(4)]
+    assert moves == pytest.approx([*expected, 0, 0], abs=1e-6)
 
 
 # Several devices must be declared before TensorFlow begins, so in a process of its own.
