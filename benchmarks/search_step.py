@@ -122,7 +122,7 @@ class KerasFives(ClickModel):
             len(facts.frequency), config.dim, keras.initializers.RandomNormal(0.0, config.stddev)
         )
         self.embedding.build()
-        self.dropout = keras.layers.Dropout(config.dropout)
+        self.dropout = keras.layers.Dropout(config.search_dropout)
         shapes = {
             "transform": (fields, config.dim, config.dim),
             "readout": (config.order, fields, config.dim),
