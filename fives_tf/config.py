@@ -90,7 +90,9 @@ class SearchConfig:
     epochs: int | None = _integer(None, "most epochs after the search; default: by the data", 1)
     patience: int = _integer(3, "evaluations without a better AUC on valid after which to stop", 1)
     refit: bool = _flag(True, "at last learn from train and valid together, as many epochs")
-    members: int = _integer(1, "number of models whose predictions are averaged", 1)
+    members: int = _integer(
+        1, "number of models, each with a search of its own, whose predictions are averaged", 1
+    )
     embedding_optimizer: str = _choice("lazy_adam", "optimizer of the embedding", _OPTIMIZERS)
     search_embedding_rate: float = _number(3e-3, "its learning rate during the search")
     embedding_rate: float = _number(3e-3, "its learning rate after it, which falls to 0")

@@ -33,6 +33,7 @@ from fives_tf.training.loop import Loop, Outcome, Schedule
 from fives_tf.training.regression import fit_regression, refit_regression
 
 SAMPLE = 1_000_000  # rows of a split that single-feature AUCs are computed on
+_APART = 1000  # the seeds of the members' searches
 _MAY_DIFFER = {"memory", "checkpoint_seconds"}  # between begin and resume
 
 
@@ -213,16 +214,12 @@ class _Search:
         began = time.monotonic()
         config = self._config
         start = self._logistic_regression() if config.first_order else None
-        searched, evaluation = self._search_edges(start)
+        searched, evaluation = self._search_edges(start, 0)
         adjacency = self._adjacency(searched)
         crosses = self._crosses(adjacency)
-        if config.after == "nothing":
-            models = [searched]
-        else:
-            edges = adjacency.binary
-            if config.random_adjacency:
-                edges = random_edges(edges, edge_mask(self._facts.columns), config.seed)
-            models, evaluation = self._learn(start, searched, edges)
+        models = [searched]
+        if config.after != "nothing":
+            models, evaluation = self._learn(start, searched)
         for index, model in enumerate(models):
             tf.train.Checkpoint(model=model).write(member_path(self._run.directory, index))
         self._run.finish(
@@ -241,20 +238,24 @@ class _Search:
         config, directory = self._config, self._run.directory
         return first_order(refit_regression(config, self._facts, self._source, directory, l2))
 
-    def _search_edges(self, start: FirstOrder | None) -> tuple[FivesModel, Evaluation]:
+    def _search_edges(self, start: FirstOrder | None, member: int) -> tuple[FivesModel, Evaluation]:
+        """Searches the edges of a member; those of the first one are what the run reports."""
         config = self._config
-        steps = config.search_epochs * self._train.steps
-        model = build_fives(config, self._facts, start, seed=config.seed, steps=steps)
+        stage = f"search-{member}" if member else "search"
+        seed = config.seed + _APART * member
+        train = self._batches("train", seed=seed)
+        steps = config.search_epochs * train.steps
+        model = build_fives(config, self._facts, start, seed=seed, steps=steps)
 
         def observe(journal: Journal, step: int) -> None:
             journal.adjacency(
-                "search", step, model.adjacency().numpy(), float(model.temperature.numpy())
+                stage, step, model.adjacency().numpy(), float(model.temperature.numpy())
             )
 
         # The last edges are those of the lowest temperature, so the last parameters are kept.
-        outcome = self._loop(model, "search", config.search_epochs, observe).train(
-            self._train,
-            self._batches("valid"),
+        outcome = self._loop(model, stage, config.search_epochs, observe).train(
+            train,
+            self._batches("valid", seed=seed),
             evaluate=lambda: self._evaluator.evaluate(model),
             keep_best=False,
         )
@@ -282,39 +283,40 @@ class _Search:
         return with_auc(crosses, facts.fields, *rows)
 
     def _learn(
-        self, start: FirstOrder | None, searched: FivesModel, edges: np.ndarray
+        self, start: FirstOrder | None, first: FivesModel
     ) -> tuple[list[FivesModel], Evaluation]:
-        """The models with their edges fixed, and the figures of one that did not see valid."""
+        """The members, their edges fixed, and the figures of models that did not see valid."""
         config = self._config
-        model, outcome = self._learn_one(config.after, 0, start, searched, edges)
-        if config.refit:
-            if start is not None and config.warm_start and config.after == "from_scratch":
-                start = self._refit_regression(start.l2)
-            epochs = outcome.kept_step / self._train.steps
-            models = [
-                self._learn_one(f"refit-{index}", index, start, searched, edges, epochs)[0]
-                for index in range(config.members)
-            ]
-            return models, outcome.evaluation
-        more = [
-            self._learn_one(f"member-{index}", index, start, searched, edges)[0]
-            for index in range(1, config.members)
+        model, outcome = self._learn_one(config.after, 0, start, first)
+        more = [self._search_edges(start, member)[0] for member in range(1, config.members)]
+        if not config.refit:
+            models = [model]
+            for member, searched in enumerate(more, start=1):
+                models.append(self._learn_one(f"member-{member}", member, start, searched)[0])
+            return models, self._evaluator.evaluate(*models)
+        if start is not None and config.warm_start and config.after == "from_scratch":
+            start = self._refit_regression(start.l2)
+        epochs = outcome.kept_step / self._train.steps
+        models = [
+            self._learn_one(f"refit-{member}", member, start, searched, epochs)[0]
+            for member, searched in enumerate([first, *more])
         ]
-        models = [model, *more]
-        return models, self._evaluator.evaluate(*models)
+        return models, outcome.evaluation
 
     def _learn_one(
         self,
         stage: str,
-        index: int,
+        member: int,
         start: FirstOrder | None,
         searched: FivesModel,
-        edges: np.ndarray,
         epochs: float | None = None,
     ) -> tuple[FivesModel, Outcome]:
         """Learns a network on train, or on train and valid if the number of epochs is given."""
         config = self._config
-        seed = config.seed + 1 + index
+        edges = self._adjacency(searched).binary
+        if config.random_adjacency:
+            edges = random_edges(edges, edge_mask(self._facts.columns), config.seed + member)
+        seed = config.seed + 1 + member
         splits = ("train",) if epochs is None else ("train", "valid")
         batches = self._batches(*splits, seed=seed)
         steps = round((epochs or config.epochs) * batches.steps)

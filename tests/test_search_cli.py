@@ -9,6 +9,7 @@ import sys
 
 import numpy as np
 import pytest
+import tensorflow as tf
 
 import fives_tf
 from fives_tf import sql, storage
@@ -486,6 +487,19 @@ class TestEvaluate:
         shown = json.loads(shown.stdout)
         assert shown["members"] == 2
         assert {name: shown[name] for name in figures} == figures
+
+    def test_each_member_has_a_search_of_its_own(self, small_dataset, cli, tmp_path):
+        flags = [*FLAGS, "--members=2", "--search_epochs=1", "--order=2"]
+        assert cli("search", small_dataset, "--run", tmp_path / "run", *flags).returncode == 0
+        stages = {line["stage"] for line in journal.read(str(tmp_path / "run"))}
+        assert stages == STAGES | {"search-1", "refit-1"}
+        name = "model/edges/.ATTRIBUTES/VARIABLE_VALUE"
+        first, second = (
+            tf.train.load_checkpoint(str(tmp_path / "run/members" / member)).get_tensor(name)
+            for member in ("0", "1")
+        )
+        np.testing.assert_array_equal(first, Run.open(str(tmp_path / "run")).adjacency.binary)
+        assert (first != second).any()
 
     def test_a_split_that_was_learned_from_is_told(self, searched, cli):
         told = "the search has learned from this split"
