@@ -206,7 +206,6 @@ class _Search:
         self._source = open_source(dataset, config.memory, config.skip_corrupt)
         for name in ("train", "valid"):
             check_clicks(dataset, name, {shard.file for shard in self._source.skipped})
-        self._train = self._batches("train")
         self._evaluator = Evaluator(self._source, ["valid"])
 
     def run(self) -> None:
@@ -296,7 +295,7 @@ class _Search:
             return models, self._evaluator.evaluate(*models)
         if start is not None and config.warm_start and config.after == "from_scratch":
             start = self._refit_regression(start.l2)
-        epochs = outcome.kept_step / self._train.steps
+        epochs = outcome.kept_step / self._batches("train").steps
         models = [
             self._learn_one(f"refit-{member}", member, start, searched, epochs)[0]
             for member, searched in enumerate([first, *more])
@@ -334,10 +333,7 @@ class _Search:
         return Batches(self._source, splits, self._config.batch, seed)
 
     def _loop(self, model: Any, stage: str, epochs: float, observe: Any = None) -> Loop:
-        config = self._config
-        schedule = Schedule(
-            epochs, config.patience, config.evaluate_rows, config.checkpoint_seconds
-        )
+        schedule = Schedule.of(self._config, epochs)
         return Loop(model, stage, self._run.directory, self._source, schedule, observe)
 
 

@@ -16,6 +16,7 @@ import numpy as np
 import tensorflow as tf
 
 from fives_tf import progress, storage
+from fives_tf.config import SearchConfig
 from fives_tf.errors import Interrupted, UserError
 from fives_tf.models.base import ClickModel
 from fives_tf.training.batches import Batches, Source
@@ -43,6 +44,11 @@ class Schedule:
     patience: int = 3
     evaluate_rows: int = 20_000_000
     checkpoint_seconds: float = 120.0
+
+    @classmethod
+    def of(cls, config: SearchConfig, epochs: float) -> "Schedule":
+        """The schedule of a stage of so many epochs."""
+        return cls(epochs, config.patience, config.evaluate_rows, config.checkpoint_seconds)
 
 
 @dataclass(frozen=True)

@@ -42,7 +42,7 @@ def fit_regression(
         model.choose(int(np.argmin(losses)))
         return judge(label, model.probability(logits).numpy(), logits)
 
-    loop = Loop(model, STAGE, directory, source, _schedule(config))
+    loop = Loop(model, STAGE, directory, source, Schedule.of(config, config.lr_epochs))
     return model, loop.train(train, evaluate=evaluate, keep_best=False)
 
 
@@ -52,11 +52,6 @@ def refit_regression(
     """Fits a logistic regression of a given penalty on train and valid together."""
     both = Batches(source, ["train", "valid"], config.batch, config.seed)
     model = build_lr(config, facts, config.lr_epochs * both.steps, l2)
-    Loop(model, REFIT_STAGE, directory, source, _schedule(config)).train(both)
+    schedule = Schedule.of(config, config.lr_epochs)
+    Loop(model, REFIT_STAGE, directory, source, schedule).train(both)
     return model
-
-
-def _schedule(config: SearchConfig) -> Schedule:
-    return Schedule(
-        config.lr_epochs, config.patience, config.evaluate_rows, config.checkpoint_seconds
-    )
