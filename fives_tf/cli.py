@@ -12,10 +12,11 @@ from absl import logging as absl_logging
 from absl.flags import argparse_flags
 
 from fives_tf import __version__
-from fives_tf.errors import Interrupted, UserError
+from fives_tf.errors import Interrupted, UserError, WorkerLostError
 
-VERBS = ("synth", "schema", "preprocess", "describe", "search", "crosses", "evaluate")
+VERBS = ("synth", "schema", "preprocess", "describe", "search", "crosses", "evaluate", "launch")
 USER_ERROR = 2
+TRY_AGAIN = 138  # as if by SIGUSR1, by which Kubeflow knows what is worth another try
 SIGNALLED = 128  # a shell adds the number of the signal
 
 
@@ -54,15 +55,28 @@ def parse_flags(argv: list[str]) -> argparse.Namespace:
     return args
 
 
+def quiet_libraries() -> None:
+    """Keeps the chatter of libraries away from the user, unless --verbosity asks for it."""
+    if absl_logging.get_verbosity() <= absl_logging.INFO:
+        logging.getLogger().setLevel(logging.ERROR)
+        # Its errors too: those that matter are raised as exceptions.
+        os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "3")
+
+
 def _run(args: argparse.Namespace) -> int:
-    _quiet_libraries()
+    quiet_libraries()
     try:
-        args.command.run(args)
+        return args.command.run(args) or 0
     except UserError as error:
         if args.debug:
             raise
         print(f"fives {args.verb}: {error}", file=sys.stderr)
         return USER_ERROR
+    except WorkerLostError as error:
+        if args.debug:
+            raise
+        print(f"fives {args.verb}: {error}", file=sys.stderr)
+        return TRY_AGAIN
     except KeyboardInterrupt:
         return _interrupted(args, signal.SIGINT)
     except Interrupted as error:
@@ -76,14 +90,6 @@ def _interrupted(args: argparse.Namespace, number: int) -> int:
     hint = getattr(args.command, "INTERRUPTED", "")
     print(f"fives {args.verb}: interrupted{hint}", file=sys.stderr)
     return SIGNALLED + number
-
-
-def _quiet_libraries() -> None:
-    """Keeps the chatter of libraries away from the user, unless --verbosity asks for it."""
-    if absl_logging.get_verbosity() <= absl_logging.INFO:
-        logging.getLogger().setLevel(logging.ERROR)
-        # Its errors too: those that matter are raised as exceptions.
-        os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "3")
 
 
 def _sentence(text: str) -> str:

@@ -11,6 +11,10 @@ class UserError(Exception):
     """
 
 
+class WorkerLostError(Exception):
+    """Another process of the same job is gone, so that this one cannot go on."""
+
+
 class Interrupted(Exception):  # noqa: N818 - no error: what was asked for has been done
     """Work that a signal stopped, raised when its state is saved; exit code 128 + `signal`.
 
