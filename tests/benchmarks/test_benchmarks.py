@@ -1,5 +1,6 @@
 """Each program of `benchmarks/` runs from end to end on a tiny setting; nothing is measured."""
 
+import dataclasses
 import importlib
 import json
 import os
@@ -150,6 +151,84 @@ def test_search_speed_writes_a_dataset_in_a_process_of_its_own(program, tmp_path
     [(ids, _)] = dataset.read("train", batch=400).as_numpy_iterator()
     for field, part in zip(encoding.fields, (ids - encoding.offsets).T, strict=True):
         np.testing.assert_array_equal(np.bincount(part, minlength=20)[2:], field.counts)
+
+
+@pytest.fixture
+def scaling_task(program, tmp_path):
+    """A task of two replicas on a dataset of 60 ids."""
+    shape = program("search_speed").Shape(fields=3, dim=2, batch=16, rows=200)
+    task = program("scaling").Task("sparse", 60, 2, shape, str(tmp_path), replicas=2)
+    program("search_speed").write_dataset(task)
+    return task
+
+
+# Of the network and H, in bytes: transform, readout, bias, two layers of edges.
+SHARED = 4 * (3 * 2 * 2 + 3 * 3 * 2 + 3 + 2 * 3 * 3)
+# Row number and two values for each id of a replica's eight rows.
+SLICES = 4 * (1 + 2) * 3 * 8
+
+
+@pytest.mark.parametrize(
+    ("exchange", "handed"),
+    [("sparse", (SLICES, SHARED)), ("dense", (0, SHARED + 4 * 2 * 60))],
+)
+def test_scaling_counts_what_a_replica_hands_over(program, scaling_task, exchange, handed):
+    task = dataclasses.replace(scaling_task, name=exchange)
+    found = program("harness").in_own_process(program("scaling").measure, task)
+    assert (found["slice_bytes"], found["tensor_bytes"]) == handed
+    assert found["rows_per_second"] > 0
+
+
+def test_scaling_counts_what_workers_send(program, scaling_task):
+    scaling = program("scaling")
+    if not scaling.NETWORK.exists():
+        pytest.skip("this system does not tell what its network carries")
+    task = dataclasses.replace(scaling_task, replicas=1, workers=2)
+    found = program("harness").in_own_process(scaling.measure_workers, task)
+    assert found["wire_bytes"] >= 2 * (SLICES + SHARED)
+
+
+def test_scaling_judges_and_extrapolates_by_bytes(program, tmp_path, capsys, monkeypatch):
+    scaling, out = program("scaling"), tmp_path / "out.json"
+    table, slices, shared = 64_000_000, 2_700_000, 60_000
+
+    def measured(function, task):
+        """Two workers who send almost all of the table, though it is sparse."""
+        if function is not scaling.measure and function is not scaling.measure_workers:
+            return None
+        found = {"rows_per_second": 1000 // task.replicas, "step_milliseconds": 30.0}
+        if task.workers > 1:
+            return found | {"wire_bytes": table if task.name == "dense" else table - 1}
+        if task.replicas == 1:
+            return found | {"slice_bytes": 0, "tensor_bytes": 0, "update_milliseconds": 10.0}
+        if task.name == "dense":
+            return found | {"slice_bytes": 0, "tensor_bytes": table + shared}
+        return found | {"slice_bytes": slices // task.replicas, "tensor_bytes": shared}
+
+    monkeypatch.setattr(program("harness"), "in_own_process", measured)
+    monkeypatch.setattr(scaling, "NETWORK", tmp_path)
+    scaling.run([f"--out={out}"])
+    result = written(out)
+    assert [criterion["reached"] for criterion in result["criteria"]] == [True, True, False]
+    assert capsys.readouterr().out.count("NOT reached") == 1
+    assert result["measured"][4]["one_replica_ratio"] == 0.25
+    assert result["config"]["dim"] == 16
+    sparse, dense, large = result["model"][:3]  # four GPUs, NVLink, the batch that was measured
+    assert sparse["sent_bytes"] == 0.75 * (slices + 2 * shared)
+    assert dense["sent_bytes"] == 0.75 * 2 * (table + shared)
+    assert large["sent_bytes"] == 0.75 * 2 * (1000 * table + shared)
+    waiting = 7 * 0.05
+    assert sparse["step_milliseconds"] == pytest.approx(2 / 4 + 1 + waiting, abs=0.02)
+    several = result["model"][3]
+    assert several["batch"] == 4096
+    assert several["step_milliseconds"] == pytest.approx(2 + 4 + waiting, abs=0.05)
+
+
+def test_scaling_refuses_what_it_cannot_compare_or_divide(program):
+    scaling = program("scaling")
+    for flag, message in (("--replicas=2,4", "expected 1"), ("--batch=1023", "divided by 2")):
+        with pytest.raises(UserError, match=message):
+            scaling.run([flag])
 
 
 def test_what_stops_an_own_process_is_told(program):
