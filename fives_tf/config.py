@@ -88,7 +88,7 @@ class SearchConfig:
         ("from_scratch", "finetune", "nothing"),
     )
     epochs: int | None = _integer(None, "most epochs after the search; default: by the data", 1)
-    patience: int = _integer(3, "evaluations without a better AUC on valid after which to stop", 1)
+    patience: int = _integer(8, "evaluations without a better AUC on valid after which to stop", 1)
     refit: bool = _flag(True, "at last learn from train and valid together, as many epochs")
     members: int = _integer(
         1, "number of models, each with a search of its own, whose predictions are averaged", 1
@@ -114,6 +114,22 @@ class SearchConfig:
     )
 
     # The work.
+    strategy: str = _choice(
+        "auto",
+        "how devices work together: one of them alone, those of this machine mirrored, or workers "
+        "as TF_CONFIG says; default: by the environment",
+        ("auto", "one", "mirrored", "workers"),
+    )
+    devices: str = _setting(
+        "", "text", "cpu:N for N logical devices, gpu:N for the first N GPUs; default: all GPUs"
+    )
+    precision: str = _choice(
+        "float32",
+        "numbers that the network is computed in while it learns; parameters, edges, loss and "
+        "predictions stay float32",
+        ("float32", "bfloat16", "float16"),
+    )
+    scale_rates: bool = _flag(False, "multiply all learning rates by the number of replicas")
     xla: bool = _flag(True, "compile the network")
     memory: int = _integer(2 << 30, "bytes up to which all rows are held in memory")
     skip_corrupt: bool = _flag(False, "leave out shards that hold a corrupt record")
@@ -140,10 +156,20 @@ class SearchConfig:
         """A configuration from some settings; the others are the defaults or the paper's."""
         return cls(**((PAPER if paper else {}) | values))
 
-    def resolve(self, rows: int) -> "SearchConfig":
-        """The configuration for so many train rows, with nothing left open by their number."""
+    def resolve(self, rows: int, replicas: int = 1) -> "SearchConfig":
+        """The configuration for so many train rows, with nothing left open by their number.
+
+        Args:
+            rows: The number of train rows.
+            replicas: Among how many replicas a batch is to be divided.
+        """
+        if self.batch and self.batch % replicas:
+            raise UserError(
+                f"`batch`: expected a multiple of {replicas}, the number of replicas, among which "
+                f"it is divided. Received: {self.batch}."
+            )
         batch = self.batch or min(max(2 ** int(math.log2(rows / 500)), 128), 1024)
-        batch = min(batch, rows)
+        batch = min(batch, rows) // replicas * replicas
         choices = {
             # Enough steps to get there, as many epochs as small data bears. Of the regression's
             # weights many are seldom moved, and crosses of three take long to show.
@@ -190,7 +216,7 @@ _GROUPS = {
     "order": "the network",
     "end_temperature": "the adjacency tensor",
     "seed": "learning",
-    "xla": "the work",
+    "strategy": "the work",
 }
 
 
@@ -241,6 +267,7 @@ def _read(setting: dataclasses.Field, mapping: Mapping) -> Any:
         "numbers": mapping.numbers,
         "flag": mapping.flag,
         "choice": mapping.text,
+        "text": mapping.text,
     }
     return readers[setting.metadata["kind"]](setting.name, None)
 

@@ -15,7 +15,9 @@ PLAIN_SECONDS = 10.0
 
 
 @contextlib.contextmanager
-def view(label: str, total: int, unit: str = "rows", start: int = 0) -> Iterator["View"]:
+def view(
+    label: str, total: int, unit: str = "rows", start: int = 0, hidden: bool = False
+) -> Iterator["View"]:
     """Shows work while the block does it, and at the end how far it came.
 
     Args:
@@ -23,7 +25,11 @@ def view(label: str, total: int, unit: str = "rows", start: int = 0) -> Iterator
         total: All that there is to do.
         unit: What the counts are.
         start: What a resumed run finds done; it is part of the total, but not of the rate.
+        hidden: Whether to show nothing after all, as another process shows the same.
     """
+    if hidden:
+        yield _Nothing(total, unit, start)
+        return
     with _own_stderr() as stream:
         shown = (_Bar if stream.isatty() else _Lines)(label, total, unit, start, stream)
         try:
@@ -113,6 +119,14 @@ class _Lines(View):
         self._shown = time.monotonic()
         share = min(self._done / self._total, 1)
         print(f"{self._label}: {share:.0%}, {self._numbers(rest)}", file=self._stream, flush=True)
+
+
+class _Nothing(View):
+    def close(self) -> None:
+        pass
+
+    def _show(self) -> None:
+        pass
 
 
 @contextlib.contextmanager

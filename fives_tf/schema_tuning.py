@@ -21,7 +21,7 @@ from typing import TYPE_CHECKING, Any
 from fives_tf import __version__, storage
 from fives_tf.errors import UserError
 from fives_tf.mapping import Mapping
-from fives_tf.quiet import import_tensorflow
+from fives_tf.quiet import start_xla
 from fives_tf.schema import Column, Discretize, Schema
 
 if TYPE_CHECKING:
@@ -271,7 +271,7 @@ class _Attempts:
         place = storage.join(directory, _SAMPLE)
         storage.remove_asides(place)
         self.sample = Sample.find(place) or write_sample(inputs, space.schema, rows, place)
-        import_tensorflow()  # only now: a mistake in the schema must not wait for it
+        start_xla()  # only now: a mistake in the schema must not wait for it
 
     def attempt(self, candidate: Candidate, number: int, total: int) -> Trial:
         """Tries a candidate, unless it was tried before."""

@@ -5,12 +5,13 @@ regression to start from; the search for the edges; the network once more with t
 at last the models that are kept. A stage that is done is not done again when a run is resumed.
 """
 
+import contextlib
 import dataclasses
 import os
 import sys
 import time
 import types
-from collections.abc import Container
+from collections.abc import Container, Iterator
 from dataclasses import dataclass
 from typing import Any
 
@@ -25,16 +26,18 @@ from fives_tf.dataset import Dataset
 from fives_tf.errors import UserError
 from fives_tf.models.build import Facts, FirstOrder, build_fives, first_order
 from fives_tf.models.fives import FivesModel
+from fives_tf.quiet import start_xla
 from fives_tf.run import LOCK, TUNE, Adjacency, Run, check_place, clear, member_path
 from fives_tf.training.batches import Batches, Source
 from fives_tf.training.evaluation import Evaluation, Evaluator
 from fives_tf.training.journal import Journal
 from fives_tf.training.loop import Loop, Outcome, Schedule
 from fives_tf.training.regression import fit_regression, refit_regression
+from fives_tf.training.strategy import Place, choose, losing_workers, on_chief, tell
 
 SAMPLE = 1_000_000  # rows of a split that single-feature AUCs are computed on
 _APART = 1000  # the seeds of the members' searches
-_MAY_DIFFER = {"memory", "checkpoint_seconds"}  # between begin and resume
+_MAY_DIFFER = {"memory", "checkpoint_seconds", "strategy", "devices"}  # between begin and resume
 
 
 @dataclass(frozen=True, eq=False)
@@ -47,6 +50,7 @@ class SearchResult:
         adjacency: The learned adjacency tensor.
         crosses: The crosses, by order and falling score.
         evaluation: The figures on the validation split, before the last refit.
+        is_chief: Whether this process is the one that shows them, of all workers of the job.
     """
 
     run: Run
@@ -54,6 +58,7 @@ class SearchResult:
     adjacency: Adjacency
     crosses: list[Cross]
     evaluation: dict[str, Any]
+    is_chief: bool
 
 
 def search(
@@ -80,19 +85,37 @@ def search(
     config = dataclasses.replace(config, **settings) if config else SearchConfig.make(**settings)
     check_dataset(dataset, config)
     check_place(directory)
-    with storage.lock(storage.join(directory, LOCK)):
+    with working(directory, config):
         return perform(dataset, directory, config, resume, overwrite)
+
+
+@contextlib.contextmanager
+def working(directory: str, config: SearchConfig) -> Iterator[None]:
+    """Holds the lock of a directory, and works on the devices that a configuration asks for."""
+    with contextlib.ExitStack() as stack, losing_workers():
+        strategy, reason = choose(config.strategy, config.devices)
+        if config.xla:
+            start_xla()
+        stack.enter_context(strategy.scope())
+        tell(reason)
+        on_chief(lambda: stack.enter_context(storage.lock(storage.join(directory, LOCK))))
+        yield
 
 
 def perform(
     dataset: Dataset, directory: str, config: SearchConfig, resume: bool, overwrite: bool
 ) -> SearchResult:
     """As `search`, of what is checked already and in a directory whose lock is held."""
-    config = config.resolve(dataset.split("train").rows)
-    run = _open_run(directory, dataset, config, resume, overwrite)
+    run = on_chief(lambda: _open_run(directory, dataset, config, resume, overwrite))
+    run = run or Run.find(directory)
     if not run.is_complete:
-        _Search(dataset, run, config).run()
+        _Search(dataset, run, _resolve(config, dataset)).run()
     return load(directory)
+
+
+def begin(directory: str, dataset: Dataset, config: SearchConfig) -> Run:
+    """Begins a run that `perform` goes on with."""
+    return Run.begin(directory, dataset, _resolve(config, dataset))
 
 
 def open_dataset(dataset: str | os.PathLike | Dataset) -> Dataset:
@@ -104,17 +127,21 @@ def open_source(dataset: Dataset, memory: int, skip_corrupt: bool) -> Source:
     """The rows of a dataset; tells which shards are left out."""
     source = Source(dataset, memory, skip_corrupt)
     for shard in source.skipped:
-        print(
-            f"left out {shard.file}: record {shard.record:,} of {shard.rows:,} is corrupt",
-            file=sys.stderr,
-        )
+        tell(f"left out {shard.file}: record {shard.record:,} of {shard.rows:,} is corrupt")
     return source
 
 
 def load(directory: str) -> SearchResult:
     """The result of a search that is complete."""
     run = Run.open(directory)
-    return SearchResult(run, run.config, run.adjacency, run.crosses, run.manifest["evaluation"])
+    return SearchResult(
+        run,
+        run.config,
+        run.adjacency,
+        run.crosses,
+        run.manifest["evaluation"],
+        Place.here().is_chief,
+    )
 
 
 def load_models(run: Run, dataset: Dataset) -> list[FivesModel]:
@@ -180,13 +207,13 @@ def _open_run(
                 f"{directory}: holds a search with --tune; --resume with --tune goes on with it, "
                 "--overwrite replaces it."
             )
-        return Run.begin(directory, dataset, config)
+        return begin(directory, dataset, config)
     if not resume:
         raise UserError(
             f"{directory}: holds a search; --resume goes on with it, --overwrite replaces it."
         )
     run.dataset(dataset.directory)
-    old, new = dataclasses.asdict(run.config), dataclasses.asdict(config)
+    old, new = (dataclasses.asdict(one) for one in (run.config, _resolve(config, dataset)))
     other = [name for name in old if old[name] != new[name] and name not in _MAY_DIFFER]
     if other:
         raise UserError(
@@ -195,6 +222,10 @@ def _open_run(
         )
     storage.remove_asides(directory)
     return run
+
+
+def _resolve(config: SearchConfig, dataset: Dataset) -> SearchConfig:
+    return config.resolve(dataset.split("train").rows, Place.here().replicas)
 
 
 class _Search:
@@ -219,15 +250,23 @@ class _Search:
         models = [searched]
         if config.after != "nothing":
             models, evaluation = self._learn(start, searched)
+        results = {
+            "members": len(models),
+            "evaluation": evaluation.to_json(),
+            "seconds": round(time.monotonic() - began, 1),
+        }
+        on_chief(lambda: self._finish(models, adjacency, crosses, results))
+
+    def _finish(
+        self,
+        models: list[FivesModel],
+        adjacency: Adjacency,
+        crosses: list[Cross],
+        results: dict[str, Any],
+    ) -> None:
         for index, model in enumerate(models):
             tf.train.Checkpoint(model=model).write(member_path(self._run.directory, index))
-        self._run.finish(
-            adjacency,
-            crosses,
-            members=len(models),
-            evaluation=evaluation.to_json(),
-            seconds=round(time.monotonic() - began, 1),
-        )
+        self._run.finish(adjacency, crosses, **results)
 
     def _logistic_regression(self) -> FirstOrder:
         model, _ = fit_regression(self._config, self._facts, self._source, self._run.directory)

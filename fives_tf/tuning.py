@@ -6,7 +6,6 @@ own, so that a grid that was stopped goes on where it stood.
 
 import itertools
 import os
-import sys
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -15,8 +14,9 @@ from fives_tf import storage
 from fives_tf.config import SearchConfig
 from fives_tf.dataset import Dataset
 from fives_tf.errors import UserError
-from fives_tf.run import LOCK, TUNE, Run, check_place, clear
-from fives_tf.search import SearchResult, check_dataset, open_dataset, perform, search
+from fives_tf.run import TUNE, Run, check_place, clear
+from fives_tf.search import SearchResult, begin, check_dataset, open_dataset, perform, working
+from fives_tf.training.strategy import on_chief, tell
 
 Grid = Mapping[str, Sequence[Any]]
 
@@ -84,19 +84,18 @@ def tune(
     for config in configs:
         check_dataset(dataset, config)
     check_place(directory)
-    with storage.lock(storage.join(directory, LOCK)):
-        _prepare(directory, resume, overwrite)
+    with working(directory, configs[0]):
+        on_chief(lambda: _prepare(directory, resume, overwrite))
         trials = []
         for number, one in enumerate(chosen, start=1):
-            print(f"trial {number} of {len(chosen)}: {describe(one)}", file=sys.stderr)
+            tell(f"trial {number} of {len(chosen)}: {describe(one)}")
             config = SearchConfig.make(paper, **settings | one | _TRIAL)
             place = storage.join(directory, TUNE, trial_name(one))
-            trials.append(Trial(one, search(dataset, place, config, resume=True).evaluation))
+            trials.append(Trial(one, perform(dataset, place, config, True, False).evaluation))
         best = max(trials, key=lambda trial: trial.evaluation["auc"])
-        print(f"the best: {describe(best.settings)}", file=sys.stderr)
+        tell(f"the best: {describe(best.settings)}")
         config = configs[trials.index(best)]
-        if Run.find(directory) is None:
-            Run.begin(directory, dataset, config.resolve(dataset.split("train").rows))
+        on_chief(lambda: Run.find(directory) or begin(directory, dataset, config))
         return Tuning(trials, best, perform(dataset, directory, config, True, False))
 
 

@@ -2,7 +2,7 @@
 
 import argparse
 
-from fives_tf.quiet import import_tensorflow
+from fives_tf.quiet import start_xla
 
 HELP = "tell how well the model of a run predicts a split of its dataset"
 
@@ -28,7 +28,7 @@ def run(args: argparse.Namespace) -> None:
 
     opened = Run.open(args.run)
     dataset = opened.dataset(args.dataset)
-    import_tensorflow()  # late: a mistake in the flags must not wait for it
+    start_xla()  # late: a mistake in the flags must not wait for it
     from fives_tf.evaluate import evaluate
     from fives_tf.tables import print_table
 

@@ -1,16 +1,13 @@
 """`fives search`: searches the useful crosses of a dataset and learns a model with them."""
 
 import argparse
-import contextlib
 import dataclasses
 import shlex
-import signal
-from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any
 
 from fives_tf import config
-from fives_tf.errors import Interrupted
 from fives_tf.quiet import import_tensorflow
+from fives_tf.stopping import terminable
 
 if TYPE_CHECKING:
     from fives_tf.search import SearchResult
@@ -61,24 +58,33 @@ def add_flags(parser: argparse.ArgumentParser) -> None:
 
 def run(args: argparse.Namespace) -> None:
     """Searches, and shows the crosses that were found first."""
-    settings = config.load_settings(args.config) if args.config else {}
-    given = {setting.name: getattr(args, setting.name) for setting in config.settings()}
-    settings |= {name: value for name, value in given.items() if value is not None}
-    config.SearchConfig.make(args.paper, **settings)  # a mistake must not wait for TensorFlow
+    settings = read_settings(args)  # a mistake must not wait for TensorFlow
     options = {"paper": args.paper, "resume": args.resume, "overwrite": args.overwrite}
-    with _terminable():
+    with terminable():
         import_tensorflow()
         if args.tune:
             from fives_tf.tuning import tune
 
             tuning = tune(args.dataset, args.run, **options, **settings)
-            _print_trials(tuning.trials, tuning.best)
             result = tuning.result
         else:
             from fives_tf.search import search
 
-            result = search(args.dataset, args.run, **options, **settings)
+            tuning, result = None, search(args.dataset, args.run, **options, **settings)
+    if not result.is_chief:
+        return
+    if tuning:
+        _print_trials(tuning.trials, tuning.best)
     _print_result(result)
+
+
+def read_settings(args: argparse.Namespace) -> dict[str, Any]:
+    """The settings that the flags and the file of --config give, checked."""
+    settings = config.load_settings(args.config) if args.config else {}
+    given = {setting.name: getattr(args, setting.name) for setting in config.settings()}
+    settings |= {name: value for name, value in given.items() if value is not None}
+    config.SearchConfig.make(args.paper, **settings)
+    return settings
 
 
 def _add_setting(group: Any, setting: dataclasses.Field) -> None:
@@ -105,7 +111,7 @@ def _add_setting(group: Any, setting: dataclasses.Field) -> None:
 def _help(setting: dataclasses.Field) -> str:
     """The help of a setting with its default, and the paper's if that differs."""
     defaults = []
-    if setting.default is not None and setting.default != ():
+    if setting.default not in (None, (), ""):
         defaults.append(f"default: {_text(setting.default)}")
     paper = config.PAPER.get(setting.name, setting.default)
     if paper != setting.default:
@@ -161,31 +167,12 @@ def _unexpected(expected: str, text: str) -> argparse.ArgumentTypeError:
     return argparse.ArgumentTypeError(f"expected {expected}. Received: {text!r}.")
 
 
-_TYPES = {"integer": (_integer, "N"), "number": (_number, "X"), "numbers": (_numbers, "LIST")}
-
-
-class _Stop(BaseException):
-    """No `Exception`, which TensorFlow would turn into one of its own while it traces."""
-
-
-@contextlib.contextmanager
-def _terminable() -> Iterator[None]:
-    """Lets SIGTERM end the command in order also where no training loop waits for it."""
-
-    def stop(number: int, frame: Any) -> None:
-        raise _Stop
-
-    former = signal.getsignal(signal.SIGTERM)
-    if former is signal.SIG_IGN:
-        yield
-        return
-    signal.signal(signal.SIGTERM, stop)
-    try:
-        yield
-    except _Stop:
-        raise Interrupted(signal.SIGTERM, "stopped between two trainings") from None
-    finally:
-        signal.signal(signal.SIGTERM, former)
+_TYPES = {
+    "integer": (_integer, "N"),
+    "number": (_number, "X"),
+    "numbers": (_numbers, "LIST"),
+    "text": (str, "TEXT"),
+}
 
 
 def _print_trials(trials: "list[Trial]", best: "Trial") -> None:

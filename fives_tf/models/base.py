@@ -120,6 +120,12 @@ def cross_entropy(label: tf.Tensor, logits: tf.Tensor) -> tf.Tensor:
     return tf.nn.sigmoid_cross_entropy_with_logits(label, logits)
 
 
+def replica() -> tf.Tensor | int:
+    """The number of the replica that asks, from 0 on."""
+    context = tf.distribute.get_replica_context()
+    return context.replica_id_in_sync_group if context else 0
+
+
 def replicas() -> int:
     """Among how many replicas the global batch is divided."""
     return tf.distribute.get_strategy().num_replicas_in_sync

@@ -7,6 +7,7 @@ import numpy as np
 from fives_tf.config import SearchConfig
 from fives_tf.dataset import Dataset
 from fives_tf.frequency import coarse_rows, frequencies
+from fives_tf.models.base import replicas
 from fives_tf.models.fives import FivesForm, FivesModel
 from fives_tf.models.lr import LogisticRegression
 from fives_tf.training.optimizers import make_optimizer
@@ -80,7 +81,7 @@ def build_lr(
         l2: The penalty.
     """
     every = [strength / facts.rows for strength in PENALTIES] if l2 is None else [l2]
-    optimizer = make_optimizer("lazy_adam", LR_RATE, falls_over=steps)
+    optimizer = make_optimizer("lazy_adam", LR_RATE * _scale(config), falls_over=steps)
     return LogisticRegression(facts.frequency, every, config.batch, facts.click_rate, optimizer)
 
 
@@ -131,12 +132,12 @@ def build_fives(
     )
     embedding_rate = config.search_embedding_rate if searching else config.embedding_rate
     rate = config.search_rate if searching else config.rate
-    falls_over = None if searching else steps
+    falls_over, scale = None if searching else steps, _scale(config)
     optimizers = {
-        "embedding": make_optimizer(config.embedding_optimizer, embedding_rate, falls_over),
-        "network": make_optimizer("adam", rate, falls_over),
-        "edges": make_optimizer("adam", config.edge_rate, epsilon=config.edge_epsilon),
-        "first_order": make_optimizer("lazy_adam", config.first_order_rate, falls_over),
+        "embedding": make_optimizer(config.embedding_optimizer, embedding_rate * scale, falls_over),
+        "network": make_optimizer("adam", rate * scale, falls_over),
+        "edges": make_optimizer("adam", config.edge_rate * scale, epsilon=config.edge_epsilon),
+        "first_order": make_optimizer("lazy_adam", config.first_order_rate * scale, falls_over),
     }
     l2 = config.first_order_l2
     model = FivesModel(
@@ -152,8 +153,14 @@ def build_fives(
         steps=steps,
         edges=edges,
         seed=seed,
+        precision=config.precision,
         jit=config.xla,
     )
     if start is not None and config.warm_start:
         model.start_from(start.weights, start.bias)
     return model
+
+
+def _scale(config: SearchConfig) -> int:
+    """What the learning rates are multiplied by."""
+    return replicas() if config.scale_rates else 1

@@ -12,8 +12,17 @@ import numpy as np
 import tensorflow as tf
 
 from fives_tf.adjacency import edge_mask, edge_strength, soft_adjacency
-from fives_tf.models.base import ClickModel, Table, cross_entropy, lookup_function, replicas
+from fives_tf.models.base import (
+    ClickModel,
+    Table,
+    cross_entropy,
+    lookup_function,
+    replica,
+    replicas,
+)
+from fives_tf.models.dropout import kept
 from fives_tf.models.graph import project, propagate
+from fives_tf.models.precision import LossScale
 
 
 @dataclass(frozen=True)
@@ -71,6 +80,26 @@ class Network(NamedTuple):
     bias: tf.Tensor
 
 
+class Example(NamedTuple):
+    """What the network learns from in one step.
+
+    Attributes:
+        nodes: The embeddings, [fields, batch, dim].
+        base: The first-order logits, [batch].
+        label: The labels, [batch].
+        seed: Decides what is dropped.
+        first_row: The place of the first row in the global batch.
+        scale: What the loss is multiplied by, so that gradients do not vanish in few bits.
+    """
+
+    nodes: tf.Tensor
+    base: tf.Tensor
+    label: tf.Tensor
+    seed: tf.Tensor
+    first_row: tf.Tensor
+    scale: tf.Tensor
+
+
 class FivesModel(ClickModel):
     """FIVES in search of its edges, or with edges that are given.
 
@@ -97,6 +126,7 @@ class FivesModel(ClickModel):
         steps: int = 1,
         edges: np.ndarray | None = None,
         seed: int = 0,
+        precision: str = "float32",
         jit: bool = True,
     ):
         """Makes the variables.
@@ -114,6 +144,7 @@ class FivesModel(ClickModel):
             steps: The length of the search, over which the temperature falls.
             edges: A given adjacency tensor, [K - 1, fields, fields]; without, it is searched.
             seed: Decides the first values and the dropout.
+            precision: The type of number that the network is computed in while it learns.
             jit: Whether to compile the network with XLA.
         """
         super().__init__()
@@ -162,6 +193,8 @@ class FivesModel(ClickModel):
         self.step = self.add_weight(
             shape=(), initializer="zeros", dtype="int64", trainable=False, name="step"
         )
+        self._precision = precision
+        self._scale = LossScale() if precision == "float16" else None
         self._theta_gradients = tf.function(self._theta_gradients, jit_compile=jit)
         self._edge_gradients = tf.function(self._edge_gradients, jit_compile=jit)
         self._forward = tf.function(self._forward, jit_compile=jit)
@@ -234,9 +267,9 @@ class FivesModel(ClickModel):
 
     def _update_theta(self, ids: tf.Tensor, label: tf.Tensor) -> tf.Tensor:
         nodes, base, rows, weights = self._inputs(ids)
-        loss, by_nodes, by_base, *by_network = self._theta_gradients(
-            nodes, base, self._network(), label, self._dropout_seed(0)
-        )
+        example = self._example(nodes, base, label, 0)
+        loss, gradients = self._theta_gradients(example, self._network())
+        by_nodes, by_base, *by_network = self._unscaled(gradients)
         self._apply("embedding", [self.embedding.gradient(rows, nodes, by_nodes)])
         self._apply("network", by_network)
         if self.first_order is not None:
@@ -246,10 +279,10 @@ class FivesModel(ClickModel):
 
     def _update_edges(self, ids: tf.Tensor, label: tf.Tensor) -> tf.Tensor:
         nodes, base, _, _ = self._inputs(ids)
-        loss, gradient = self._edge_gradients(
-            nodes, base, self._network(), label, self._dropout_seed(1)
+        loss, gradients = self._edge_gradients(
+            self._example(nodes, base, label, 1), self._network()
         )
-        self._apply("edges", [gradient])
+        self._apply("edges", self._unscaled(gradients))
         return loss
 
     def _apply(self, group: str, gradients: list[tf.Tensor]) -> None:
@@ -271,9 +304,15 @@ class FivesModel(ClickModel):
         variables = (edges, self.temperature, self.transform, self.readout, self.bias)
         return Network(*(tf.convert_to_tensor(variable.value) for variable in variables))
 
-    def _dropout_seed(self, batch: int) -> tf.Tensor:
-        """A seed of its own for each batch of each step."""
-        return tf.stack([tf.constant(self._seed, tf.int64), 2 * self.step.value + batch])
+    def _example(self, nodes: tf.Tensor, base: tf.Tensor, label: tf.Tensor, batch: int) -> Example:
+        """What one of the batches of a step, 0 or 1, gives the network to learn from."""
+        seed = tf.stack([tf.constant(self._seed, tf.int64), 2 * self.step.value + batch])
+        first_row = replica() * tf.shape(label)[0]
+        scale = tf.constant(1.0) if self._scale is None else self._scale.value
+        return Example(nodes, base, label, seed, first_row, scale)
+
+    def _unscaled(self, gradients: list[tf.Tensor]) -> list[tf.Tensor]:
+        return gradients if self._scale is None else self._scale.unscale(gradients)
 
     # What follows is compiled, and works on tensors only.
 
@@ -284,14 +323,20 @@ class FivesModel(ClickModel):
         )
 
     def _forward(self, nodes: tf.Tensor, base: tf.Tensor, network: Network) -> tf.Tensor:
-        """The logits of the layers, [batch, K] (eq. 3)."""
+        """The logits of the layers, [batch, K] (eq. 3).
+
+        The graph is computed in the type of the nodes; the edges, what the layers add up to and
+        all that follows in float32.
+        """
         adjacency = network.edges
         if self.searching:
             adjacency = self._soft(network.edges, network.temperature)
-        layers = propagate(nodes, adjacency, network.transform, self.form.aggregate)
+        few = nodes.dtype
+        transform, readout = tf.cast(network.transform, few), tf.cast(network.readout, few)
+        layers = propagate(nodes, adjacency, transform, self.form.aggregate)
         if self.first_order is not None:
             layers = layers[1:]
-        logits = [project(layer, network.readout[k]) for k, layer in enumerate(layers)]
+        logits = [project(layer, readout[k]) for k, layer in enumerate(layers)]
         if self.first_order is None:
             return tf.stack(logits, axis=1) + network.bias
         first = base + network.bias[0]
@@ -315,40 +360,35 @@ class FivesModel(ClickModel):
             return tf.reduce_sum(logits, axis=1)
         return logits[:, 0] + tf.reduce_sum(logits[:, 1:] - logits[:, :1], axis=1)
 
-    def _dropped(self, nodes: tf.Tensor, seed: tf.Tensor) -> tf.Tensor:
-        if not self.form.dropout:
-            return nodes
-        kept = tf.random.stateless_uniform(tf.shape(nodes), seed) >= self.form.dropout
-        return nodes * tf.cast(kept, nodes.dtype) / (1 - self.form.dropout)
+    def _learning_loss(self, example: Example, network: Network) -> tf.Tensor:
+        """The loss with dropout, computed in as many bits as were asked for."""
+        nodes, rate = example.nodes, self.form.dropout
+        if rate:
+            keep = kept(nodes.shape, example.seed, example.first_row, rate)
+            nodes = nodes * tf.cast(keep, nodes.dtype) / (1 - rate)
+        nodes = tf.cast(nodes, self._precision)
+        return self._loss(self._forward(nodes, example.base, network), example.label)
 
     def _theta_gradients(
-        self,
-        nodes: tf.Tensor,
-        base: tf.Tensor,
-        network: Network,
-        label: tf.Tensor,
-        seed: tf.Tensor,
-    ) -> tuple[tf.Tensor, ...]:
+        self, example: Example, network: Network
+    ) -> tuple[tf.Tensor, list[tf.Tensor]]:
         """The loss on D_train and its gradient by nodes, base, transform, readout and bias."""
-        theta = [nodes, base, network.transform, network.readout, network.bias]
+        theta = [example.nodes, example.base, network.transform, network.readout, network.bias]
         with tf.GradientTape() as tape:
             tape.watch(theta)
-            loss = self._loss(self._forward(self._dropped(nodes, seed), base, network), label)
-        return (loss, *tape.gradient(loss, theta, unconnected_gradients="zero"))
+            loss = self._learning_loss(example, network)
+            scaled = loss * example.scale
+        return loss, tape.gradient(scaled, theta, unconnected_gradients="zero")
 
     def _edge_gradients(
-        self,
-        nodes: tf.Tensor,
-        base: tf.Tensor,
-        network: Network,
-        label: tf.Tensor,
-        seed: tf.Tensor,
-    ) -> tuple[tf.Tensor, tf.Tensor]:
+        self, example: Example, network: Network
+    ) -> tuple[tf.Tensor, list[tf.Tensor]]:
         """The loss on D_val and its gradient by H."""
         with tf.GradientTape() as tape:
             tape.watch(network.edges)
-            loss = self._loss(self._forward(self._dropped(nodes, seed), base, network), label)
-        return loss, tape.gradient(loss, network.edges)
+            loss = self._learning_loss(example, network)
+            scaled = loss * example.scale
+        return loss, [tape.gradient(scaled, network.edges)]
 
 
 def _near_identity(seed: int) -> keras.initializers.Initializer:

@@ -16,6 +16,7 @@ def propagate(
     Args:
         nodes: The embeddings n(0), [fields, batch, dim].
         adjacency: The edges' strengths, [K - 1, fields, fields]; a node without edges gets zeros.
+            They may have more bits than the nodes, and are normalised in theirs.
         transform: The matrices W_j, [fields, dim, dim].
         aggregate: "mean" or "sum" over the neighbours.
 
@@ -26,6 +27,7 @@ def propagate(
     if aggregate == "mean":
         degree = tf.reduce_sum(adjacency, axis=-1, keepdims=True)
         adjacency = tf.math.divide_no_nan(adjacency, degree)
+    adjacency = tf.cast(adjacency, nodes.dtype)
     transformed = tf.reshape(tf.matmul(nodes, transform, transpose_b=True), [fields, -1])
     neighbours = tf.matmul(tf.reshape(adjacency, [layers * fields, fields]), transformed)
     neighbours = tf.reshape(neighbours, [layers, fields, -1, nodes.shape[-1]])
@@ -36,10 +38,11 @@ def propagate(
 
 
 def project(nodes: tf.Tensor, readout: tf.Tensor) -> tf.Tensor:
-    """W(k) [n_1 : ... : n_m], without the bias (eq. 3).
+    """W(k) [n_1 : ... : n_m], without the bias (eq. 3), as float32.
 
     Args:
         nodes: The representations of a layer, [fields, batch, dim].
         readout: The projection W(k), [fields, dim].
     """
-    return tf.reduce_sum(tf.matmul(nodes, readout[:, :, None])[..., 0], axis=0)
+    parts = tf.matmul(nodes, readout[:, :, None])[..., 0]
+    return tf.reduce_sum(tf.cast(parts, tf.float32), axis=0)

@@ -16,12 +16,14 @@ import tensorflow as tf
 from fives_tf import storage
 from fives_tf.dataset import Dataset, Shard
 from fives_tf.errors import UserError
+from fives_tf.training.strategy import Place
 
 MEMORY = 2 << 30
 BUFFER = 65_536
 _NUMBER = 4  # bytes of an id, and of a label
 _BLOCK = 4096  # records that are parsed at a time where no batch is asked for
 _OPEN = 8  # shards that are read in turns
+_EVEN = 0.95  # of its share of rows that each worker must have, for shards to be dealt out
 _TURN = 64  # records of a shard at its turn; one by one would take longer
 # What a damaged shard raises: a wrong checksum, a record of another form, a wrong number of them.
 _DAMAGE = (
@@ -78,11 +80,18 @@ class Source:
 
     def rows(self, splits: Sequence[str]) -> int:
         """The number of rows of some splits together."""
-        return sum(shard.rows for shard in self._shards(splits))
+        return _rows(self.shards(splits))
 
-    def files(self, splits: Sequence[str]) -> tf.Tensor:
-        """The paths of the shards of some splits, in order."""
-        return tf.constant([self.dataset.path(shard) for shard in self._shards(splits)], tf.string)
+    def files(self, shards: Sequence[Shard]) -> tf.Tensor:
+        """The paths of shards."""
+        return tf.constant([self.dataset.path(shard) for shard in shards], tf.string)
+
+    def deal(self, splits: Sequence[str], workers: int) -> list[list[Shard]]:
+        """Deals the shards of some splits out to workers, about equally many rows to each."""
+        hands: list[list[Shard]] = [[] for _ in range(workers)]
+        for shard in sorted(self.shards(splits), key=lambda shard: -shard.rows):
+            min(hands, key=_rows).append(shard)
+        return hands
 
     def arrays(self, split: str, limit: int | None = None) -> tuple[np.ndarray, np.ndarray]:
         """The ids, int32 [rows, fields], and labels, float32 [rows], in the order of the shards.
@@ -94,28 +103,46 @@ class Source:
         ids, label = self._load(split) if self.held else self._read(split, limit)
         return np.asarray(ids)[:limit], np.asarray(label)[:limit]  # views, not copies
 
-    def once(self, splits: Sequence[str], batch: int) -> tf.data.Dataset:
+    def once(
+        self, splits: Sequence[str], batch: int, place: Place | None = None
+    ) -> tf.data.Dataset:
         """Every row of some splits once, in the order of the shards, to evaluate on.
 
-        Gives (ids int32 [batch, fields], label float32 [batch], rows int32 []). All batches have
+        Gives (ids int32 [batch, fields], label float32 [batch], rows int32 [1]). All batches have
         the same shape, so that XLA compiles once: the last is filled up with zeros, and `rows` says
         how many of its rows, the first ones, are real.
+
+        Args:
+            splits: The names of the splits.
+            batch: The rows of a batch.
+            place: Whose part of the rows to give, one batch for each of its replicas in turn; this
+                process's unless set. All workers get equally many batches, the last ones without
+                any real row.
         """
+        place = place or Place.here()
+        hands = self.deal(splits, place.workers)
+        most = max(map(_rows, hands))
         if self.held:
             rows, gather = self.rows(splits), self.gather(splits)
-            batches = tf.data.Dataset.range(0, rows, batch).map(
-                lambda start: gather(tf.range(start, tf.minimum(start + batch, rows)))
+            first, last = (rows * (place.worker + side) // place.workers for side in (0, 1))
+            most = -(-rows // place.workers)
+            batches = tf.data.Dataset.range(first, last, batch).map(
+                lambda start: gather(tf.range(start, tf.minimum(start + batch, last)))
             )
         else:
-            batches = self._records(splits).batch(batch).map(self.parse)
+            shards = self.shards(splits) if place.workers == 1 else hands[place.worker]
+            batches = self._records(shards).batch(batch).map(self.parse)
 
         def fill(ids: tf.Tensor, label: tf.Tensor) -> tuple[tf.Tensor, tf.Tensor, tf.Tensor]:
             rows = tf.shape(label)[0]
             ids = tf.pad(ids, [[0, batch - rows], [0, 0]])
             label = tf.pad(label, [[0, batch - rows]])
-            return tf.reshape(ids, [batch, self.fields]), tf.reshape(label, [batch]), rows
+            return tf.reshape(ids, [batch, self.fields]), tf.reshape(label, [batch]), rows[None]
 
-        return _tuned(batches.map(fill))
+        steps = -(-most // (batch * place.local))
+        nothing = (tf.zeros([0, self.fields], tf.int32), tf.zeros([0]))
+        batches = batches.concatenate(tf.data.Dataset.from_tensors(nothing).repeat())
+        return _tuned(batches.take(steps * place.local).map(fill))
 
     @contextlib.contextmanager
     def reading(self) -> Iterator[None]:
@@ -166,14 +193,15 @@ class Source:
         ids, label = self.dataset.parse(records)
         return tf.cast(ids, tf.int32), label
 
-    def _shards(self, splits: Sequence[str]) -> list[Shard]:
+    def shards(self, splits: Sequence[str]) -> list[Shard]:
+        """The shards of some splits, in order, without those that are left out."""
         skipped = {shard.file for shard in self.skipped}
         shards = [shard for split in splits for shard in self.dataset.split(split).shards]
         return [shard for shard in shards if shard.file not in skipped]
 
-    def _records(self, splits: Sequence[str]) -> tf.data.Dataset:
-        records = self.dataset.records(self.files(splits))
-        return records.apply(tf.data.experimental.assert_cardinality(self.rows(splits)))
+    def _records(self, shards: Sequence[Shard]) -> tf.data.Dataset:
+        records = self.dataset.records(self.files(shards))
+        return records.apply(tf.data.experimental.assert_cardinality(_rows(shards)))
 
     def _load(self, split: str) -> Rows:
         """A split that is held in memory, read when it is first asked for."""
@@ -182,7 +210,7 @@ class Source:
         return self._held[split]
 
     def _read(self, split: str, limit: int | None = None) -> Rows:
-        records = self._records([split])
+        records = self._records(self.shards([split]))
         if limit is not None:
             records = records.take(limit)
         blocks = records.batch(_BLOCK).map(self.parse)
@@ -195,7 +223,7 @@ class Source:
             return tf.concat(ids, axis=0), tf.concat(label, axis=0)
 
     def _find_corrupt(self) -> tuple[CorruptShard, ...]:
-        shards = self._shards(list(self.dataset.splits))
+        shards = self.shards(list(self.dataset.splits))
         with ThreadPoolExecutor(os.cpu_count()) as pool:
             return tuple(shard for shard in pool.map(self._check, shards) if shard)
 
@@ -227,12 +255,19 @@ class Batches:
 
     Attributes:
         rows: The number of rows.
-        batch: The rows of a batch: as many as asked for, if there are that many.
+        batch: The rows of a batch: as many as asked for, if there are that many, and as can be
+            divided among the replicas.
         steps: The batches of an epoch.
     """
 
     def __init__(
-        self, source: Source, splits: Sequence[str], batch: int, seed: int, buffer: int = BUFFER
+        self,
+        source: Source,
+        splits: Sequence[str],
+        batch: int,
+        seed: int,
+        buffer: int = BUFFER,
+        place: Place | None = None,
     ):
         """Reads no row yet.
 
@@ -243,27 +278,69 @@ class Batches:
             seed: What the order of the rows follows from.
             buffer: How many rows are shuffled at a time if they are streamed. It matters little,
                 as the rows of a shard were shuffled when it was written.
+            place: Whose part of each batch the stream gives; this process's unless set.
         """
+        place = place or Place.here()
         self.rows = source.rows(splits)
         if not self.rows:
             raise UserError(
                 f"{source.dataset.directory}: there is no row in {' and '.join(splits)} to "
                 "train on; preprocess the log again, with a larger share for it."
             )
-        self.batch = min(batch, self.rows)
+        self.batch = min(batch, self.rows) // place.replicas * place.replicas
+        if not self.batch:
+            raise UserError(
+                f"`batch`: {min(batch, self.rows)} rows cannot be divided among {place.replicas} "
+                "replicas; use fewer devices."
+            )
         self.steps = self.rows // self.batch
         self._source = source
         self._splits = splits
         self._seed = tf.constant([seed, 0], tf.int64)
         self._buffer = buffer
+        self._place = place
+        self._deal()
 
     def stream(self, step: int = 0) -> tf.data.Dataset:
         """Batches without end: ids int32 [batch, fields] and label float32 [batch].
+
+        Each replica of this process gets its part of a batch, one after the other.
 
         Args:
             step: The step of training, counted from 0 through all epochs, whose batch is the first.
         """
         return _tuned(self._stream_held(step) if self._source.held else self._stream_shards(step))
+
+    def _deal(self) -> None:
+        """Decides which shards this worker reads.
+
+        If there are enough shards, each worker reads its own and makes its part of a batch of them.
+        If not, or if rows are held in memory, each reads all and takes its part of each batch.
+        """
+        place, source = self._place, self._source
+        self._shards, self._dealt = source.shards(self._splits), False
+        self._read, self._read_batch = self.rows, self.batch
+        hands = source.deal(self._splits, place.workers)
+        least = min(map(_rows, hands))
+        if source.held or place.workers == 1 or least * place.workers < _EVEN * self.rows:
+            return
+        self._shards, self._dealt = hands[place.worker], True
+        self._read_batch = self.batch // place.workers
+        self.steps = least // self._read_batch
+        self._read = self.steps * self._read_batch
+
+    def _divide(self, batches: tf.data.Dataset) -> tf.data.Dataset:
+        """The parts of batches that the replicas of this process take, one after the other."""
+        place, size = self._place, self.batch // self._place.replicas
+        if place.replicas == 1:
+            return batches
+        first = 0 if self._dealt else place.worker * place.local
+
+        def parts(tensor: tf.Tensor) -> tf.Tensor:
+            every = tf.reshape(tensor, [-1, size, *tensor.shape[1:]])
+            return every[first : first + place.local]
+
+        return batches.map(lambda *batch: tuple(map(parts, batch))).unbatch()
 
     def _stream_held(self, step: int) -> tf.data.Dataset:
         epoch, skipped = divmod(step, self.steps)
@@ -272,44 +349,53 @@ class Batches:
             numbers = _shuffle(tf.range(self.rows), _fold(self._seed, epoch))
             return tf.reshape(numbers[: self.steps * self.batch], [self.steps, self.batch])
 
-        numbers = tf.data.Dataset.counter(epoch).map(shuffle).unbatch()
-        return numbers.skip(skipped).map(self._source.gather(self._splits))
+        numbers = tf.data.Dataset.counter(epoch).map(shuffle).unbatch().skip(skipped)
+        gather = self._source.gather(self._splits)
+        return self._divide(numbers.map(lambda one: (one,))).map(gather)
 
     def _stream_shards(self, step: int) -> tf.data.Dataset:
         """Shuffles shards, reads several in turns, and shuffles windows of parsed rows.
 
         That takes two thirds of the time of `Dataset.shuffle`, which moves records one by one.
         """
-        source, files = self._source, self._source.files(self._splits)
-        window = max(1, self._buffer // self.batch)
+        source, files = self._source, self._source.files(self._shards)
+        batch = self._read_batch
+        window = max(1, self._buffer // batch)
         first_epoch, skipped = divmod(step, self.steps)
         first_window, skipped = divmod(skipped, window)
 
         def windows(epoch: tf.Tensor) -> tf.data.Dataset:
             seed = _fold(self._seed, epoch)
             first = tf.where(epoch == first_epoch, tf.constant(first_window, tf.int64), 0)
-            unread = first * window * self.batch
+            unread = first * window * batch
             shards = tf.data.Dataset.from_tensor_slices(_shuffle(files, seed))
             # TensorFlow skips records ten times as fast as it reads them.
             records = shards.interleave(
                 source.dataset.records, cycle_length=_OPEN, block_length=_TURN
             ).skip(unread)
-            records = records.apply(tf.data.experimental.assert_cardinality(self.rows - unread))
+            left = self._read - unread
+            if self._read < _rows(self._shards):
+                records = records.take(left)
+            records = records.apply(tf.data.experimental.assert_cardinality(left))
             blocks = records.batch(_BLOCK).map(source.parse)
-            numbered = blocks.rebatch(window * self.batch).enumerate(first)
+            numbered = blocks.rebatch(window * batch).enumerate(first)
             return numbered.map(lambda number, rows: shuffle(rows, _fold(seed, number)))
 
         def shuffle(rows: Rows, seed: tf.Tensor) -> Rows:
             ids, label = rows
-            batches = tf.size(label) // self.batch
-            order = _shuffle(tf.range(tf.size(label)), seed)[: batches * self.batch]
+            batches = tf.size(label) // batch
+            order = _shuffle(tf.range(tf.size(label)), seed)[: batches * batch]
             return (
-                tf.reshape(tf.gather(ids, order), [batches, self.batch, source.fields]),
-                tf.reshape(tf.gather(label, order), [batches, self.batch]),
+                tf.reshape(tf.gather(ids, order), [batches, batch, source.fields]),
+                tf.reshape(tf.gather(label, order), [batches, batch]),
             )
 
         epochs = tf.data.Dataset.counter(first_epoch)
-        return epochs.flat_map(windows).prefetch(1).unbatch().skip(skipped)
+        return self._divide(epochs.flat_map(windows).prefetch(1).unbatch().skip(skipped))
+
+
+def _rows(shards: Sequence[Shard]) -> int:
+    return sum(shard.rows for shard in shards)
 
 
 def _fold(seed: tf.Tensor, number: tf.Tensor) -> tf.Tensor:

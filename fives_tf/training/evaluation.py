@@ -5,6 +5,7 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
+import tensorflow as tf
 
 from fives_tf.models.base import ClickModel
 from fives_tf.training.batches import Source
@@ -60,15 +61,29 @@ class Evaluator:
         return judge(label, probability, np.mean(logits, axis=0))
 
     def logits(self, *models: ClickModel) -> tuple[np.ndarray, list[np.ndarray]]:
-        """The labels, [rows], and for each model the logits, [rows, outputs]."""
+        """The labels, [rows], and for each model the logits, [rows, outputs].
+
+        Each replica of each worker takes its part of the rows, and every worker gets them all.
+        """
+        strategy = tf.distribute.get_strategy()
         labels: list[np.ndarray] = []
         logits: list[list[np.ndarray]] = [[] for _ in models]
+        batches = strategy.distribute_datasets_from_function(
+            lambda context: self._source.once(self._splits, BATCH)
+        )
         with self._source.reading():
-            for ids, label, rows in self._source.once(self._splits, BATCH):
-                labels.append(label.numpy()[:rows])
+            for ids, label, rows in batches:
+                counts = strategy.gather(rows, axis=0).numpy()
+                real = (np.arange(BATCH) < counts[:, None]).ravel()
+                labels.append(strategy.gather(label, axis=0).numpy()[real])
                 for model, parts in zip(models, logits, strict=True):
-                    parts.append(model.logits(ids).numpy()[:rows])
-        return np.concatenate(labels), [np.concatenate(parts) for parts in logits]
+                    found = strategy.gather(strategy.run(model.logits, args=(ids,)), axis=0)
+                    parts.append(found.numpy()[real])
+        label = np.concatenate(labels)
+        expected = self._source.rows(self._splits)
+        if len(label) != expected:
+            raise RuntimeError(f"{len(label):,} rows were evaluated in place of {expected:,}")
+        return label, [np.concatenate(parts) for parts in logits]
 
 
 def judge(label: np.ndarray, probability: np.ndarray, logits: np.ndarray) -> Evaluation:

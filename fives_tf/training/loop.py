@@ -7,6 +7,7 @@ resumed ends as if it had not been.
 """
 
 import math
+import signal
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
@@ -23,6 +24,7 @@ from fives_tf.training.batches import Batches, Source
 from fives_tf.training.evaluation import Evaluation
 from fives_tf.training.interrupts import Interrupts
 from fives_tf.training.journal import Journal
+from fives_tf.training.strategy import Place, agree
 
 CHECKPOINTS = "checkpoints"
 _CALL_STEPS = 200  # steps in one call, at most
@@ -103,7 +105,9 @@ class Loop:
         self._best = tf.train.CheckpointManager(
             tf.train.Checkpoint(model=model), storage.join(folder, "best"), 1
         )
-        self._strategy = tf.distribute.get_strategy()
+        for manager in (self._last, self._best):
+            manager.checkpoint.save_counter  # noqa: B018  a variable, which all workers must make
+        self._strategy, self._place = tf.distribute.get_strategy(), Place.here()
         self._saved = time.monotonic()
 
     def train(
@@ -123,14 +127,14 @@ class Loop:
                 also may end the training early.
         """
         state, total = self._state, max(1, round(self._schedule.epochs * train.steps))
-        if self._last.latest_checkpoint:
-            self._last.checkpoint.restore(self._last.latest_checkpoint).assert_consumed()
-        self._journal.rewind(self._stage, state.now)
+        _restore(self._last)
+        if self._place.is_chief:
+            self._journal.rewind(self._stage, state.now)
         if state.now < total and not state.over:
             self._run(train, valid, total, evaluate, keep_best)
         kept = state.now
         if evaluate and keep_best:
-            self._best.checkpoint.restore(self._best.latest_checkpoint).assert_consumed()
+            _restore(self._best)
             kept = int(state.best_step.numpy())
         return Outcome(state.now, kept, evaluate() if evaluate else None)
 
@@ -143,15 +147,16 @@ class Loop:
         keep_best: bool,
     ) -> None:
         state, step = self._state, self._state.now
-        stream = train.stream(step)
-        if valid is not None:
-            stream = tf.data.Dataset.zip((stream, valid.stream(step)))
-        iterator = iter(stream)
+        iterator = iter(
+            self._strategy.distribute_datasets_from_function(
+                lambda context: _stream(train, valid, step)
+            )
+        )
         calls = max(1, min(_CALL_STEPS, _CALL_ROWS // train.batch))
         between = max(1, self._schedule.evaluate_rows // train.batch)
         rows, start = total * train.batch, step * train.batch
         with (
-            progress.view(self._stage, rows, start=start) as view,
+            progress.view(self._stage, rows, start=start, hidden=not self._place.is_chief) as view,
             Interrupts() as interrupts,
             self._source.reading(),
         ):
@@ -169,15 +174,22 @@ class Loop:
                         figures |= self._judge(evaluate(), step, keep_best)
                         view.update(step * train.batch, suffix=f"auc {figures['auc']:.4f}")
                     epoch = step / train.steps
-                    self._journal.write(self._stage, step, epoch=epoch, **figures)
-                    if self._observe is not None:
-                        self._observe(self._journal, step)
+                    self._tell(step, epoch=epoch, **figures)
                 self._save_if_due(over=step == total or state.over)
-                if interrupts.requested:
-                    self._last.save(step)
+                requested = agree(interrupts.requested or 0)
+                if requested:
+                    self._save(self._last, step)
                     raise Interrupted(
-                        interrupts.requested, f"stopped at step {step:,} of {self._stage}"
+                        signal.Signals(requested), f"stopped at step {step:,} of {self._stage}"
                     )
+
+    def _tell(self, step: int, **figures: Any) -> None:
+        """Writes figures into the journal, which is the chief's alone."""
+        if not self._place.is_chief:
+            return
+        self._journal.write(self._stage, step, **figures)
+        if self._observe is not None:
+            self._observe(self._journal, step)
 
     def _call(self, iterator: Any, count: int, step: int, sums: "_Means") -> None:
         """Trains some steps, and refuses to go on from a loss that is not a number."""
@@ -211,7 +223,7 @@ class Loop:
             state.best_step.assign(step)
             state.since_best.assign(0)
             if keep_best:
-                self._best.save(step)
+                self._save(self._best, step)
         else:
             state.since_best.assign_add(1)
             if keep_best and state.since_best.numpy() >= self._schedule.patience:
@@ -220,8 +232,28 @@ class Loop:
 
     def _save_if_due(self, over: bool) -> None:
         if over or time.monotonic() - self._saved >= self._schedule.checkpoint_seconds:
-            self._last.save(self._state.now)
+            self._save(self._last, self._state.now)
             self._saved = time.monotonic()
+
+    def _save(self, manager: tf.train.CheckpointManager, step: int) -> None:
+        """Lets the chief save, and all others wait for it."""
+        if self._place.is_chief:
+            manager.save(step)
+        agree(0)
+
+
+def _restore(manager: tf.train.CheckpointManager) -> None:
+    """Restores the last checkpoint, if there is any; the manager knows only of its own."""
+    path = tf.train.latest_checkpoint(manager.directory)
+    if path is not None:
+        manager.checkpoint.restore(path).assert_consumed()
+
+
+def _stream(train: Batches, valid: Batches | None, step: int) -> tf.data.Dataset:
+    """The batches of a step on, as pairs if there are batches of both kinds."""
+    if valid is None:
+        return train.stream(step)
+    return tf.data.Dataset.zip((train.stream(step), valid.stream(step)))
 
 
 class _State(tf.Module):

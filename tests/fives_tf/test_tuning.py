@@ -1,5 +1,6 @@
 import pytest
 
+import fives_tf
 from fives_tf.errors import UserError
 from fives_tf.run import Run
 from fives_tf.tuning import GRID, PAPER_GRID, combinations, trial_name, tune
@@ -27,15 +28,15 @@ def test_a_grid_that_was_stopped_goes_on_and_ends_in_a_search_with_the_best(
 
     grid = {"order": (2, 9), "dim": (2, 3)}
     asked = []
-    search = tuning.search
+    perform = tuning.perform
 
-    def stopping(dataset, run, config, **options):
+    def stopping(dataset, run, config, *options):
         asked.append(config.dim)
         if len(asked) == 2:
             raise KeyboardInterrupt
-        return search(dataset, run, config, **options)
+        return perform(dataset, run, config, *options)
 
-    monkeypatch.setattr(tuning, "search", stopping)
+    monkeypatch.setattr(tuning, "perform", stopping)
     directory = tmp_path / "run"
     with pytest.raises(KeyboardInterrupt):
         tune(small_dataset, directory, grid=grid, **FAST)
@@ -44,10 +45,10 @@ def test_a_grid_that_was_stopped_goes_on_and_ends_in_a_search_with_the_best(
     with pytest.raises(UserError, match="--resume goes on with it"):
         tune(small_dataset, directory, grid=grid, **FAST)
     with pytest.raises(UserError, match="holds a search with --tune"):
-        search(small_dataset, directory, resume=True, **FAST)
+        fives_tf.search(small_dataset, directory, resume=True, **FAST)
 
     tuning_result = tune(small_dataset, directory, grid=grid, resume=True, **FAST)
-    assert asked == [2, 3, 2, 3]
+    assert asked == [2, 3, 2, 3, tuning_result.best.settings["dim"]]
     assert finished.stat().st_mtime_ns == kept.st_mtime_ns
     assert [trial.settings for trial in tuning_result.trials] == [
         {"order": 2, "dim": 2},

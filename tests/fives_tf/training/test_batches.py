@@ -9,6 +9,7 @@ from fives_tf.dataset import Dataset, manifest_json
 from fives_tf.errors import UserError
 from fives_tf.records import frame_examples
 from fives_tf.training.batches import Batches, CorruptShard, Source
+from fives_tf.training.strategy import Place
 
 FIELDS = 3
 SIZES = {"train": [30, 17, 1, 52], "valid": [11, 9], "test": [6]}
@@ -135,7 +136,7 @@ def test_shapes_are_static(tmp_path, memory):
     ids = tf.TensorSpec([7, FIELDS], tf.int32)
     label = tf.TensorSpec([7], tf.float32)
     assert Batches(source, ["train"], 7, seed=1).stream().element_spec == (ids, label)
-    rows = tf.TensorSpec([], tf.int32)
+    rows = tf.TensorSpec([1], tf.int32)
     assert source.once(["train"], 7).element_spec == (ids, label, rows)
 
 
@@ -146,12 +147,12 @@ def test_once_gives_every_row_once_in_order(tmp_path, memory, splits):
     first = {"test": 120, "train": 0}[splits[0]]
     batches = list(source.once(splits, 32).as_numpy_iterator())
     assert [len(label) for _, label, _ in batches] == [32] * len(batches)
-    real = np.concatenate([ids[:rows] for ids, _, rows in batches])
-    label = np.concatenate([label[:rows] for _, label, rows in batches])
+    real = np.concatenate([ids[:rows] for ids, _, (rows,) in batches])
+    label = np.concatenate([label[:rows] for _, label, (rows,) in batches])
     expected = make_rows(np.arange(first, first + source.rows(splits)))
     np.testing.assert_array_equal(real, expected[0])
     np.testing.assert_array_equal(label, expected[1])
-    assert not any(ids[rows:].any() or label[rows:].any() for ids, label, rows in batches)
+    assert not any(ids[rows:].any() or label[rows:].any() for ids, label, (rows,) in batches)
 
 
 @MODES
@@ -279,3 +280,62 @@ def test_an_error_that_does_not_come_from_the_shards_is_raised_as_it_is(tmp_path
     with pytest.raises(tf.errors.InvalidArgumentError, match="elsewhere"):
         with source.reading():
             raise tf.errors.InvalidArgumentError(None, None, "elsewhere")
+
+
+def places(workers, local):
+    return [Place(worker, workers, workers * local) for worker in range(workers)]
+
+
+@MODES
+@pytest.mark.parametrize(("workers", "local"), [(1, 2), (1, 3), (2, 1), (3, 1), (2, 2)])
+def test_replicas_divide_the_batches_of_one_device_among_them(tmp_path, memory, workers, local):
+    # Too uneven shards to be dealt out.
+    source = Source(write_dataset(tmp_path, {"train": [90, 3, 2]}), memory=memory)
+    alone = Batches(source, ["train"], batch=12, seed=1, buffer=24)
+    parts = []
+    for place in places(workers, local):
+        batches = Batches(source, ["train"], batch=12, seed=1, buffer=24, place=place)
+        assert (batches.batch, batches.steps) == (12, 7)
+        parts.append(take(batches, 20 * local, step=5).reshape(20, -1))
+    np.testing.assert_array_equal(np.concatenate(parts, axis=1), take(alone, 20, step=5))
+
+
+def test_workers_read_shards_of_their_own_if_there_are_enough(tmp_path):
+    sizes = [20, 19, 21, 20, 20, 20]
+    source = Source(write_dataset(tmp_path, {"train": sizes}), memory=0)
+    seen = []
+    for place in places(2, 2):
+        batches = Batches(source, ["train"], batch=16, seed=1, buffer=24, place=place)
+        assert batches.steps == 59 // 8
+        epochs = take(batches, 3 * 2 * batches.steps)
+        assert epochs.shape[1] == 4
+        for epoch in epochs.reshape(3, -1):
+            assert len(set(epoch)) == 56, "each row at most once"
+        seen.append(set(epochs.ravel()))
+        rest = take(batches, 10, step=9)
+        np.testing.assert_array_equal(rest, epochs[18:28])
+    assert not seen[0] & seen[1]
+
+
+def test_a_batch_is_a_multiple_of_the_replicas(tmp_path):
+    source = Source(write_dataset(tmp_path))
+    batches = Batches(source, ["valid"], 1024, seed=1, place=Place(0, 1, 3))
+    assert (batches.batch, batches.steps) == (18, 1)
+    with pytest.raises(UserError, match="6 rows cannot be divided among 7 replicas"):
+        Batches(source, ["test"], 1024, seed=1, place=Place(0, 1, 7))
+
+
+@MODES
+@pytest.mark.parametrize(("workers", "local"), [(1, 2), (2, 1), (3, 2), (7, 1)])
+def test_workers_evaluate_every_row_once_in_equally_many_batches(tmp_path, memory, workers, local):
+    source = Source(write_dataset(tmp_path), memory=memory)
+    found, steps = [], set()
+    for place in places(workers, local):
+        batches = list(source.once(["train", "valid"], 8, place).as_numpy_iterator())
+        steps.add(len(batches))
+        for ids, label, (rows,) in batches:
+            assert (len(ids), len(label)) == (8, 8)
+            found += ids[:rows, 0].tolist()
+    assert sorted(found) == list(range(120))
+    assert len(steps) == 1
+    assert steps.pop() % local == 0
