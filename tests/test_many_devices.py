@@ -1,9 +1,10 @@
 """`fives search` on several devices and in several processes: all end as one device does.
 
 What several devices add up may differ in the last bits of float32, and training carries that on, so
-"the same" means: losses to 1e-5, AUCs to ten pairs of rows in ten thousand, and each variable of
-each checkpoint, momenta included, to 1e-5 of its largest value. Edges at the end of the search are
-steep in H, fifty times as steep as a temperature of 1 makes them; they are the same to 1e-4.
+"the same" means: losses to 1e-5, AUCs to ten pairs of rows in ten thousand, and each parameter of
+each checkpoint to 1e-5 of its largest value. Momenta are sums of what cancels out: they are the
+same to 1e-4 of the largest, and to 1e-8. Edges at the end of the search are steep in H, fifty times
+as steep as at a temperature of 1: they are the same to 1e-4.
 """
 
 import functools
@@ -14,6 +15,7 @@ import subprocess
 import sys
 import time
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from pathlib import Path
 
@@ -62,12 +64,14 @@ FORMS = {
         "--order=2",
         "--dim=4",
         "--lr_epochs=2",
-        "--search_epochs=2",
+        "--search_epochs=1",
         "--epochs=1",
         "--no_refit",
         "--no_xla",
     ],
 }
+# On how many devices of one process each is searched.
+DEVICES = {"lazy_adam": [4, 2, 1], "adam": [4, 2, 1], "streamed": [1]}
 
 
 @pytest.fixture(scope="module")
@@ -81,17 +85,25 @@ def command(small_dataset):
 
 @pytest.fixture(scope="module")
 def searched(command, tmp_path_factory):
-    """Searches in one process with so many logical devices, once for each form and number."""
+    """Searches of a form in one process, with so many logical devices each; each once."""
 
-    @functools.cache
-    def search(form: str, devices: int = 1) -> tuple[Path, str]:
-        run = tmp_path_factory.mktemp(form) / "run"
-        flags = [*FORMS[form], f"--devices=cpu:{devices}"]
-        done = subprocess.run(command(run, *flags), capture_output=True, text=True, timeout=SECONDS)
+    def search(run: Path, form: str, devices: str) -> tuple[Path, str]:
+        line = command(run, *FORMS[form], devices)
+        done = subprocess.run(line, capture_output=True, text=True, timeout=SECONDS)
         assert done.returncode == 0, done.stderr
         return run, done.stderr
 
-    return search
+    @functools.cache
+    def search_all(form: str) -> dict[int, tuple[Path, str]]:
+        directory = tmp_path_factory.mktemp(form)
+        with ThreadPoolExecutor(2) as pool:
+            runs = {
+                count: pool.submit(search, directory / f"{count}", form, f"--devices=cpu:{count}")
+                for count in DEVICES[form]
+            }
+        return {count: run.result() for count, run in runs.items()}
+
+    return search_all
 
 
 @pytest.fixture(scope="module")
@@ -105,8 +117,8 @@ def streamed_by_two(command, tmp_path_factory):
 @pytest.mark.parametrize("devices", [2, 4])
 @pytest.mark.parametrize("form", ["lazy_adam", "adam"])
 def test_several_devices_learn_what_one_does(form, devices, searched):
-    expected, _ = searched(form)
-    run, told = searched(form, devices)
+    expected, _ = searched(form)[1]
+    run, told = searched(form)[devices]
     assert f"MirroredStrategy on {devices} devices, CPU:0 to CPU:{devices - 1}" in told
     stages = {line["stage"] for line in metrics(run)}
     assert stages == ({"lr", "search", "from_scratch"} if form == "lazy_adam" else {"search"})
@@ -114,14 +126,14 @@ def test_several_devices_learn_what_one_does(form, devices, searched):
 
 
 def test_two_workers_that_read_all_shards_learn_what_one_process_does(searched, streamed_by_two):
-    assert_same(streamed_by_two, searched("streamed")[0])
+    assert_same(streamed_by_two, searched("streamed")[1][0])
 
 
 def test_three_workers_learn_what_one_process_does(searched, command, tmp_path):
     told = search_with(3, command(tmp_path / "run", *FORMS["adam"]))
     line = "MultiWorkerMirroredStrategy on 3 workers, 3 replicas"
     assert [text.count(line) for text in told] == [1, 0, 0], "the chief tells it for all"
-    assert_same(tmp_path / "run", searched("adam")[0])
+    assert_same(tmp_path / "run", searched("adam")[1][0])
 
 
 def test_three_workers_with_shards_of_their_own_judge_every_row_once(
@@ -276,6 +288,7 @@ def assert_same_checkpoint(run: Path, expected: Path, name: str) -> None:
         if variable.startswith(("_", "save_counter")):  # the graph of the objects; how often saved
             continue
         value = wanted.get_tensor(variable)
-        limit = 1e-5 * np.max(np.abs(value), initial=0)
+        largest = np.max(np.abs(value), initial=0)
+        limit = 1e-4 * largest + 1e-8 if "/_variables/" in variable else 1e-5 * largest
         place = f"{variable} in {name}"
         np.testing.assert_allclose(found.get_tensor(variable), value, 0, limit, err_msg=place)

@@ -46,7 +46,7 @@ class Devices:
     def parse(cls, text: str) -> "Devices":
         """Reads `cpu:4`, four logical devices of the CPU, or `gpu:2`, the first two GPUs."""
         kind, _, count = text.partition(":")
-        if kind not in ("cpu", "gpu") or not (count or "1").isdecimal() or count == "0":
+        if kind not in ("cpu", "gpu") or not (count or "1").isdecimal() or int(count or 1) < 1:
             raise UserError(
                 f"`devices`: expected cpu:N or gpu:N, such as cpu:4. Received: {text!r}."
             )
