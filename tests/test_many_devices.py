@@ -189,6 +189,16 @@ def test_workers_that_are_lost_or_stopped_go_on_and_end_as_if_they_had_not_been(
     assert_same(run, streamed_by_two)
 
 
+def test_workers_save_together_though_their_clocks_differ(command, tmp_path):
+    run = tmp_path / "run"
+    flags = [*FORMS["adam"], "--no_xla", "--evaluate_rows=500"]
+    seconds = [0, 1_000_000]  # as if it were time to save for the chief only
+    commands = [command(run, *flags, f"--checkpoint_seconds={one}") for one in seconds]
+    with workers(2, *commands) as both:
+        ends = [end(worker) for worker in both]
+    assert [code for code, _ in ends] == [0, 0], ends
+
+
 def test_a_mistake_that_the_chief_meets_ends_all_workers(command, streamed_by_two):
     before = (streamed_by_two / "run.json").read_bytes()
     with workers(2, command(streamed_by_two, *FORMS["streamed"])) as both:
@@ -201,8 +211,11 @@ def test_a_mistake_that_the_chief_meets_ends_all_workers(command, streamed_by_tw
 
 
 @contextmanager
-def workers(count: int, command: list[str]) -> Iterator[list[subprocess.Popen]]:
-    """Processes that find each other by TF_CONFIG on loopback; none of them is left behind."""
+def workers(count: int, *commands: list[str]) -> Iterator[list[subprocess.Popen]]:
+    """Processes that find each other by TF_CONFIG on loopback; none of them is left behind.
+
+    All run the same command, or each has its own.
+    """
     addresses = [f"127.0.0.1:{port}" for port in free_ports(count)]
     started = []
     try:
@@ -210,7 +223,7 @@ def workers(count: int, command: list[str]) -> Iterator[list[subprocess.Popen]]:
             config = json.dumps(config_of(addresses, index))
             started.append(
                 subprocess.Popen(
-                    command,
+                    commands[index % len(commands)],
                     env=os.environ | {"TF_CONFIG": config},
                     stdout=subprocess.DEVNULL,
                     stderr=subprocess.PIPE,

@@ -231,7 +231,8 @@ class Loop:
         return evaluation.to_json()
 
     def _save_if_due(self, over: bool) -> None:
-        if over or time.monotonic() - self._saved >= self._schedule.checkpoint_seconds:
+        late = time.monotonic() - self._saved >= self._schedule.checkpoint_seconds
+        if over or agree(int(late)):  # clocks differ, and all must save or none
             self._save(self._last, self._state.now)
             self._saved = time.monotonic()
 
