@@ -37,8 +37,8 @@ format: $(VENV)/ready
 	$(BIN)/ruff format .
 
 # Needs uv. The image is built with requirements-runtime.lock, which has no tools of development and
-# otherwise the same versions. The newest TensorFlow is what the package asks for on Python 3.13; the lock file is for
-# the Python at hand, where the default would be the other one.
+# otherwise the same versions. The newest TensorFlow is what the package asks for on Python 3.13; the
+# lock file is for the Python at hand, where the default would be the other one.
 lock:
 	$(UV) pip compile -q --python-version 3.11 --extra dev setup.py -o requirements.lock --no-header
 	$(UV) pip compile -q --python-version 3.11 -c requirements.lock setup.py \
