@@ -185,7 +185,7 @@ class Encoding:
         return ids
 
     def tensorflow(self, directory: str | Path) -> Any:
-        """The TensorFlow face; its vocabularies are the files in `directory`."""
+        """The TensorFlow face, which writes its vocabulary into `directory`."""
         from fives_tf.encoding_tf import EncodingModule
 
         return EncodingModule(self, directory)
