@@ -5,7 +5,8 @@
 For every data set, seed and form - `default`, the default settings with several members, and
 `paper`, the paper's form, a single model - it searches on train and valid. When the run is complete
 it reads the test split, once, for the first model alone, the mean of all members and the logistic
-regression that its models start from. The seed is that of the split and of the search.
+regressions that its models start from, on the fields alone and with the chosen crosses. The seed is
+that of the split and of the search.
 
 A finished cell, a data set with a seed in a form, stays in the work directory as JSON, and what a
 stopped program began is resumed. After a change to the code, choose another work directory.
@@ -33,7 +34,7 @@ from fives_tf.tables import print_table
 FORMS = ("default", "paper")
 MEMBERS = 4
 MOST_CROSSES = 100_000  # of an order that are counted
-MODELS = ("lr", "one", "members")
+MODELS = ("lr", "light", "one", "members")
 
 
 @dataclass(frozen=True)
@@ -147,6 +148,7 @@ def search(directory: str, run_directory: str, config: SearchConfig) -> dict[str
         },
         "valid_auc": result.evaluation["auc"],
         "seconds": result.run.manifest["seconds"],
+        "weighs_crosses": result.run.manifest["weighs_crosses"],
         **_shape(result, dataset),
     }
 
@@ -219,7 +221,7 @@ def print_summary(summary: list[dict[str, Any]]) -> None:
             for found in summary
         ]
 
-    models = ("LR", "one model", "all members")
+    models = ("LR", "LR with crosses", "one model", "all members")
     print()
     print_table(
         ("test AUC", "form", "seeds", *models, "trees", "valid"),

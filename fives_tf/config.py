@@ -51,6 +51,12 @@ class SearchConfig:
     aggregate: str = _choice("mean", "how a node joins its neighbours", ("mean", "sum"))
     first_order: bool = _flag(True, "layer 0 is a table of weights by value, apart from the graph")
     warm_start: bool = _flag(True, "start that table from a logistic regression")
+    cross_weights: str = _choice(
+        "auto",
+        "whether the crosses that help a logistic regression most have weights in that table too, "
+        "for what is learned from scratch after the search; auto: as is better on valid",
+        ("auto", "always", "never"),
+    )
     coarse_count: int = _integer(200, "values below this count share an embedding; 0: none do")
     coarse_buckets: int = _integer(10, "about how many buckets of a number have one; 0: all")
     joint: float = _number(
@@ -144,6 +150,11 @@ class SearchConfig:
                 f"`thresholds`: expected {self.order - 1}, one for each layer above layer 0. "
                 f"Received: {list(self.thresholds)}."
             )
+        if self.cross_weights == "always" and not self.may_weigh_crosses:
+            raise UserError(
+                "`cross_weights`: always is for a first-order table that is learned from scratch; "
+                "set `first_order` to true and `after` to from_scratch, or `cross_weights` to auto."
+            )
         if self.after == "nothing" and (self.random_adjacency or self.members > 1):
             name = "random_adjacency" if self.random_adjacency else "members"
             raise UserError(
@@ -155,6 +166,11 @@ class SearchConfig:
     def make(cls, paper: bool = False, **values: Any) -> "SearchConfig":
         """A configuration from some settings; the others are the defaults or the paper's."""
         return cls(**((PAPER if paper else {}) | values))
+
+    @property
+    def may_weigh_crosses(self) -> bool:
+        """Whether the network that is learned in the end may have weights for single crosses."""
+        return self.cross_weights != "never" and self.first_order and self.after == "from_scratch"
 
     def resolve(self, rows: int, replicas: int = 1) -> "SearchConfig":
         """The configuration for so many train rows, with nothing left open by their number.
@@ -195,6 +211,7 @@ PAPER: dict[str, Any] = {
     "dim": 16,
     "first_order": False,
     "warm_start": False,
+    "cross_weights": "never",
     "coarse_count": 0,
     "coarse_buckets": 0,
     "joint": 0.0,

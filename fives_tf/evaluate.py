@@ -6,8 +6,9 @@ from typing import Any
 import numpy as np
 
 from fives_tf.dataset import Dataset
+from fives_tf.restore import load_models
 from fives_tf.run import Run
-from fives_tf.search import check_clicks, load_models, open_source
+from fives_tf.search import check_clicks, open_source
 from fives_tf.training.evaluation import Evaluation, Evaluator, judge
 
 

@@ -17,13 +17,14 @@ from fives_tf.crosses import CROSSES_AN_ORDER, Cross, derive, edge_probabilities
 from fives_tf.dataset import Dataset
 from fives_tf.errors import UserError
 
-VERSION = 1
+VERSION = 2
 CONFIG = "config.yaml"
 MANIFEST = "run.json"
 ADJACENCY = "adjacency.npz"
 CROSSES = "crosses.json"
 MEMBERS = "members"
 TUNE = "tune"
+LIGHT = "light"
 LOCK = "lock"
 # All that a run directory holds beside the lock; to replace a run removes these and nothing else.
 FILES = (
@@ -33,6 +34,7 @@ FILES = (
     CROSSES,
     MEMBERS,
     TUNE,
+    LIGHT,
     "checkpoints",
     "metrics.jsonl",
     "tensorboard",

@@ -1,8 +1,9 @@
 """The search, end to end: a dataset and a configuration in, crosses and a model out.
 
 A run goes through stages, each of them a training with checkpoints of its own: a logistic
-regression to start from; the search for the edges; the network once more with the edges fixed; and
-at last the models that are kept. A stage that is done is not done again when a run is resumed.
+regression to start from; the search for the edges; the regression with the best crosses; the
+network once more with the edges fixed; and at last the models that are kept. A stage that is done
+is not done again when a run is resumed.
 """
 
 import contextlib
@@ -19,23 +20,24 @@ import numpy as np
 import tensorflow as tf
 
 from fives_tf import storage
-from fives_tf.adjacency import binary_adjacency, edge_mask
 from fives_tf.config import SearchConfig
 from fives_tf.crosses import CROSSES_AN_ORDER, Cross, derive, edge_probabilities, with_auc
 from fives_tf.dataset import Dataset
 from fives_tf.errors import UserError
+from fives_tf.learning import Learned, Learning, binary_edges, edge_thresholds
+from fives_tf.light import Light
 from fives_tf.models.build import Facts, FirstOrder, build_fives, first_order
 from fives_tf.models.fives import FivesModel
 from fives_tf.quiet import start_xla
-from fives_tf.run import LOCK, TUNE, Adjacency, Run, check_place, clear, member_path
+from fives_tf.run import LIGHT, LOCK, TUNE, Adjacency, Run, check_place, clear, member_path
 from fives_tf.training.batches import Batches, Source
+from fives_tf.training.crossing import SAMPLE, Crossing
 from fives_tf.training.evaluation import Evaluation, Evaluator
 from fives_tf.training.journal import Journal
-from fives_tf.training.loop import Loop, Outcome, Schedule
-from fives_tf.training.regression import fit_regression, refit_regression
+from fives_tf.training.loop import Loop, Schedule
+from fives_tf.training.regression import fit_regression
 from fives_tf.training.strategy import Place, choose, losing_workers, on_chief, tell
 
-SAMPLE = 1_000_000  # rows of a split that single-feature AUCs are computed on
 _APART = 1000  # the seeds of the members' searches
 _MAY_DIFFER = {"memory", "checkpoint_seconds", "strategy", "devices"}  # between begin and resume
 
@@ -144,19 +146,6 @@ def load(directory: str) -> SearchResult:
     )
 
 
-def load_models(run: Run, dataset: Dataset) -> list[FivesModel]:
-    """The models that a run ended with; their mean is the prediction."""
-    config, edges = run.config, run.adjacency.binary
-    facts = Facts.of(dataset, config)
-    given = None if config.after == "nothing" else edges
-    models = []
-    for path in run.member_paths():
-        model = build_fives(config, facts, edges=given)
-        tf.train.Checkpoint(model=model).read(path).assert_existing_objects_matched()
-        models.append(model)
-    return models
-
-
 def check_dataset(dataset: Dataset, config: SearchConfig) -> None:
     """Refuses a dataset that nothing can be searched in."""
     for name in ("train", "valid"):
@@ -238,6 +227,12 @@ class _Search:
         for name in ("train", "valid"):
             check_clicks(dataset, name, {shard.file for shard in self._source.skipped})
         self._evaluator = Evaluator(self._source, ["valid"])
+        self._crossing = Crossing(
+            config, self._facts, dataset.encoding, self._source, run.directory
+        )
+        self._learning = Learning(
+            config, self._facts, self._source, self._evaluator, self._crossing, run.directory
+        )
 
     def run(self) -> None:
         """Goes through the stages and writes what they found."""
@@ -247,34 +242,41 @@ class _Search:
         searched, evaluation = self._search_edges(start, 0)
         adjacency = self._adjacency(searched)
         crosses = self._crosses(adjacency)
-        models = [searched]
+        learned = Learned([searched], [False], evaluation, None)
         if config.after != "nothing":
-            models, evaluation = self._learn(start, searched)
+            crossed = self._crossing.choose(crosses) if config.may_weigh_crosses else None
+            found = {0: searched}
+
+            def member_searched(member: int) -> FivesModel:
+                if member not in found:
+                    found[member], _ = self._search_edges(start, member)
+                return found[member]
+
+            learned = self._learning.learn(start, crossed, member_searched)
         results = {
-            "members": len(models),
-            "evaluation": evaluation.to_json(),
+            "members": len(learned.models),
+            "weighs_crosses": learned.weighs,
+            "evaluation": learned.evaluation.to_json(),
             "seconds": round(time.monotonic() - began, 1),
         }
-        on_chief(lambda: self._finish(models, adjacency, crosses, results))
+        on_chief(lambda: self._finish(learned, adjacency, crosses, results))
 
     def _finish(
         self,
-        models: list[FivesModel],
+        learned: Learned,
         adjacency: Adjacency,
         crosses: list[Cross],
         results: dict[str, Any],
     ) -> None:
-        for index, model in enumerate(models):
+        for index, model in enumerate(learned.models):
             tf.train.Checkpoint(model=model).write(member_path(self._run.directory, index))
+        if learned.crossed is not None:
+            Light.of(learned.crossed).save(storage.join(self._run.directory, LIGHT))
         self._run.finish(adjacency, crosses, **results)
 
     def _logistic_regression(self) -> FirstOrder:
         model, _ = fit_regression(self._config, self._facts, self._source, self._run.directory)
         return first_order(model)
-
-    def _refit_regression(self, l2: float) -> FirstOrder:
-        config, directory = self._config, self._run.directory
-        return first_order(refit_regression(config, self._facts, self._source, directory, l2))
 
     def _search_edges(self, start: FirstOrder | None, member: int) -> tuple[FivesModel, Evaluation]:
         """Searches the edges of a member; those of the first one are what the run reports."""
@@ -300,14 +302,12 @@ class _Search:
         return model, outcome.evaluation
 
     def _adjacency(self, model: FivesModel) -> Adjacency:
-        soft = model.adjacency().numpy()
-        thresholds = self._config.thresholds or (0.5,) * len(soft)
         return Adjacency(
             h=model.h.numpy(),
             strength=model.strength().numpy(),
-            soft=soft,
-            binary=binary_adjacency(soft, thresholds),
-            thresholds=np.array(thresholds),
+            soft=model.adjacency().numpy(),
+            binary=binary_edges(self._config, model),
+            thresholds=np.array(edge_thresholds(self._config)),
             temperature=model.temperature.numpy(),
             fields=np.array(self._facts.fields),
             columns=np.array(self._facts.columns),
@@ -320,53 +320,6 @@ class _Search:
         rows = (self._source.arrays(split, SAMPLE) for split in ("train", "valid"))
         return with_auc(crosses, facts.fields, *rows)
 
-    def _learn(
-        self, start: FirstOrder | None, first: FivesModel
-    ) -> tuple[list[FivesModel], Evaluation]:
-        """The members, their edges fixed, and the figures of models that did not see valid."""
-        config = self._config
-        model, outcome = self._learn_one(config.after, 0, start, first)
-        more = [self._search_edges(start, member)[0] for member in range(1, config.members)]
-        if not config.refit:
-            models = [model]
-            for member, searched in enumerate(more, start=1):
-                models.append(self._learn_one(f"member-{member}", member, start, searched)[0])
-            return models, self._evaluator.evaluate(*models)
-        if start is not None and config.warm_start and config.after == "from_scratch":
-            start = self._refit_regression(start.l2)
-        epochs = outcome.kept_step / self._batches("train").steps
-        models = [
-            self._learn_one(f"refit-{member}", member, start, searched, epochs)[0]
-            for member, searched in enumerate([first, *more])
-        ]
-        return models, outcome.evaluation
-
-    def _learn_one(
-        self,
-        stage: str,
-        member: int,
-        start: FirstOrder | None,
-        searched: FivesModel,
-        epochs: float | None = None,
-    ) -> tuple[FivesModel, Outcome]:
-        """Learns a network on train, or on train and valid if the number of epochs is given."""
-        config = self._config
-        edges = self._adjacency(searched).binary
-        if config.random_adjacency:
-            edges = random_edges(edges, edge_mask(self._facts.columns), config.seed + member)
-        seed = config.seed + 1 + member
-        splits = ("train",) if epochs is None else ("train", "valid")
-        batches = self._batches(*splits, seed=seed)
-        steps = round((epochs or config.epochs) * batches.steps)
-        model = build_fives(config, self._facts, start, edges, seed, steps)
-        if config.after == "finetune":
-            for variable, value in zip(model.theta(), searched.theta(), strict=True):
-                variable.assign(value)
-        if epochs is not None:
-            return model, self._loop(model, stage, epochs).train(batches)
-        loop = self._loop(model, stage, config.epochs)
-        return model, loop.train(batches, evaluate=lambda: self._evaluator.evaluate(model))
-
     def _batches(self, *splits: str, seed: int | None = None) -> Batches:
         seed = self._config.seed if seed is None else seed
         return Batches(self._source, splits, self._config.batch, seed)
@@ -374,16 +327,6 @@ class _Search:
     def _loop(self, model: Any, stage: str, epochs: float, observe: Any = None) -> Loop:
         schedule = Schedule.of(self._config, epochs)
         return Loop(model, stage, self._run.directory, self._source, schedule, observe)
-
-
-def random_edges(edges: np.ndarray, mask: np.ndarray, seed: int) -> np.ndarray:
-    """As many edges a layer as are given, at random places where an edge may be."""
-    random = np.random.default_rng(seed)
-    drawn = np.zeros_like(edges)
-    places = np.flatnonzero(mask)
-    for layer, count in zip(drawn, edges.sum(axis=(1, 2)).astype(int), strict=True):
-        layer.flat[random.choice(places, count, replace=False)] = 1
-    return drawn
 
 
 class _CallableModule(types.ModuleType):

@@ -204,3 +204,4 @@ def _print_result(result: "SearchResult") -> None:
     print(f"  fives crosses {directory}")
     if result.run.manifest["fingerprint"]["rows"].get("test"):
         print(f"  fives evaluate {directory} --split test")
+    print(f"  fives export {directory} --to exports")

@@ -114,6 +114,18 @@ def lookup_function(values: np.ndarray, name: str) -> Callable[[tf.Tensor], tf.T
     return lambda ids: tf.gather(variable, ids)
 
 
+def every_id(
+    crosses: Callable[[tf.Tensor], tf.Tensor] | None,
+) -> Callable[[tf.Tensor], tf.Tensor]:
+    """A function that puts the ids of crosses, if there are any, behind rows of ids.
+
+    It hides what it holds from checkpoints: the ids of crosses are no parameters.
+    """
+    if crosses is None:
+        return lambda ids: ids
+    return lambda ids: tf.concat([ids, tf.cast(crosses(ids), ids.dtype)], axis=1)
+
+
 def cross_entropy(label: tf.Tensor, logits: tf.Tensor) -> tf.Tensor:
     """The cross-entropy of each logit, [batch, outputs], with the labels, [batch]."""
     label = tf.broadcast_to(label[:, None], tf.shape(logits))

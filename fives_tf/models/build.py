@@ -1,10 +1,12 @@
 """Builds models for a dataset by a configuration."""
 
+import dataclasses
 from dataclasses import dataclass
 
 import numpy as np
 
 from fives_tf.config import SearchConfig
+from fives_tf.cross_encoding import CrossEncoding
 from fives_tf.dataset import Dataset
 from fives_tf.frequency import coarse_rows, frequencies
 from fives_tf.models.base import replicas
@@ -28,6 +30,7 @@ class Facts:
         coarse: The row of the embedding for each id; None if each has its own.
         rows: The number of train rows.
         click_rate: The part of them with a click.
+        crosses: The crosses that have first-order weights beside the fields; None if none have.
     """
 
     fields: tuple[str, ...]
@@ -36,6 +39,7 @@ class Facts:
     coarse: np.ndarray | None
     rows: int
     click_rate: float
+    crosses: CrossEncoding | None = None
 
     @classmethod
     def of(cls, dataset: Dataset, config: SearchConfig) -> "Facts":
@@ -52,6 +56,15 @@ class Facts:
             rows=train.rows,
             click_rate=train.clicks / train.rows,
         )
+
+    def with_crosses(self, crosses: CrossEncoding) -> "Facts":
+        """The same with crosses, whose ids follow those of the fields."""
+        return dataclasses.replace(self, crosses=crosses if crosses.fields else None)
+
+    @property
+    def cross_frequency(self) -> np.ndarray:
+        """The part of the rows that each id of the crosses occurs in."""
+        return self.crosses.frequencies() if self.crosses else np.empty(0)
 
 
 @dataclass(frozen=True, eq=False)
@@ -82,7 +95,9 @@ def build_lr(
     """
     every = [strength / facts.rows for strength in PENALTIES] if l2 is None else [l2]
     optimizer = make_optimizer("lazy_adam", LR_RATE * _scale(config), falls_over=steps)
-    return LogisticRegression(facts.frequency, every, config.batch, facts.click_rate, optimizer)
+    frequency = np.concatenate([facts.frequency, facts.cross_frequency])
+    crosses = facts.crosses.module if facts.crosses else None
+    return LogisticRegression(frequency, every, config.batch, facts.click_rate, optimizer, crosses)
 
 
 def first_order(model: LogisticRegression) -> FirstOrder:
@@ -147,6 +162,8 @@ def build_fives(
         config.batch,
         optimizers,
         coarse=facts.coarse,
+        crosses=facts.crosses.module if facts.crosses else None,
+        cross_frequency=facts.cross_frequency,
         l2=config.search_l2 if searching else config.l2,
         first_order_l2=l2 if l2 is not None else (start.l2 if start else 0.0),
         click_rate=facts.click_rate,

@@ -3,7 +3,7 @@
 Equation numbers are those of the paper.
 """
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import NamedTuple
 
@@ -16,6 +16,7 @@ from fives_tf.models.base import (
     ClickModel,
     Table,
     cross_entropy,
+    every_id,
     lookup_function,
     replica,
     replicas,
@@ -100,6 +101,24 @@ class Example(NamedTuple):
     scale: tf.Tensor
 
 
+class Lookup(NamedTuple):
+    """What the tables hold for a batch of rows.
+
+    Attributes:
+        rows: The embedding's rows, [fields, batch].
+        nodes: The embeddings, [fields, batch, dim].
+        ids: The ids that have first-order weights, those of crosses too, [batch, ids of a row].
+        weights: These weights, [batch, ids of a row, 1]; None if there are none.
+        base: Their sums, the first-order logits, [batch].
+    """
+
+    rows: tf.Tensor
+    nodes: tf.Tensor
+    ids: tf.Tensor
+    weights: tf.Tensor | None
+    base: tf.Tensor
+
+
 class FivesModel(ClickModel):
     """FIVES in search of its edges, or with edges that are given.
 
@@ -120,6 +139,8 @@ class FivesModel(ClickModel):
         optimizers: dict[str, keras.optimizers.Optimizer],
         *,
         coarse: np.ndarray | None = None,
+        crosses: Callable[[tf.Tensor], tf.Tensor] | None = None,
+        cross_frequency: np.ndarray | None = None,
         l2: float = 0.0,
         first_order_l2: float = 0.0,
         click_rate: float = 0.5,
@@ -138,6 +159,8 @@ class FivesModel(ClickModel):
             batch: The size of the global batch.
             optimizers: For "embedding", "network", "edges" and "first_order".
             coarse: The row of the embedding of each id, if several ids are to share one.
+            crosses: Gives the ids of crosses for rows of ids, if crosses have first-order weights.
+            cross_frequency: The part of all rows that each of these ids occurs in.
             l2: The strength of the penalty on the embedding.
             first_order_l2: That on the first-order weights.
             click_rate: The part of the rows with a click, where the biases start.
@@ -148,6 +171,7 @@ class FivesModel(ClickModel):
             jit: Whether to compile the network with XLA.
         """
         super().__init__()
+        self._every_id = every_id(crosses)
         self.form = form
         self.searching = edges is None
         self.figures = ("loss", "edge_loss") if self.searching else ("loss",)
@@ -166,7 +190,10 @@ class FivesModel(ClickModel):
         )
         self.first_order = None
         if form.first_order:
-            self.first_order = Table(frequency, 1, batch, first_order_l2, name="first_order")
+            weighted = frequency
+            if cross_frequency is not None:
+                weighted = np.concatenate([frequency, cross_frequency])
+            self.first_order = Table(weighted, 1, batch, first_order_l2, name="first_order")
         projections = layers if form.first_order else form.order
         self.transform = self.add_weight(
             shape=(fields, form.dim, form.dim), initializer=_near_identity(seed), name="transform"
@@ -228,8 +255,8 @@ class FivesModel(ClickModel):
 
     def call(self, ids: tf.Tensor) -> tf.Tensor:
         """The logits of the layers, [batch, K]; see `ClickModel.call`."""
-        nodes, base, _, _ = self._inputs(ids)
-        return self._forward(nodes, base, self._network())
+        found = self._lookup(ids)
+        return self._forward(found.nodes, found.base, self._network())
 
     def probability(self, logits: tf.Tensor) -> tf.Tensor:
         """See `ClickModel.probability`."""
@@ -266,50 +293,49 @@ class FivesModel(ClickModel):
         return groups
 
     def _update_theta(self, ids: tf.Tensor, label: tf.Tensor) -> tf.Tensor:
-        nodes, base, rows, weights = self._inputs(ids)
-        example = self._example(nodes, base, label, 0)
+        found = self._lookup(ids)
+        example = self._example(found, label, 0)
         loss, gradients = self._theta_gradients(example, self._network())
         by_nodes, by_base, *by_network = self._unscaled(gradients)
-        self._apply("embedding", [self.embedding.gradient(rows, nodes, by_nodes)])
+        self._apply("embedding", [self.embedding.gradient(found.rows, found.nodes, by_nodes)])
         self._apply("network", by_network)
         if self.first_order is not None:
-            by_weights = tf.broadcast_to(by_base[:, None, None], tf.shape(weights))
-            self._apply("first_order", [self.first_order.gradient(ids, weights, by_weights)])
+            by_weights = tf.broadcast_to(by_base[:, None, None], tf.shape(found.weights))
+            gradient = self.first_order.gradient(found.ids, found.weights, by_weights)
+            self._apply("first_order", [gradient])
         return loss
 
     def _update_edges(self, ids: tf.Tensor, label: tf.Tensor) -> tf.Tensor:
-        nodes, base, _, _ = self._inputs(ids)
-        loss, gradients = self._edge_gradients(
-            self._example(nodes, base, label, 1), self._network()
-        )
+        example = self._example(self._lookup(ids), label, 1)
+        loss, gradients = self._edge_gradients(example, self._network())
         self._apply("edges", self._unscaled(gradients))
         return loss
 
     def _apply(self, group: str, gradients: list[tf.Tensor]) -> None:
         self._optimizers[group].apply(gradients, self._groups()[group])
 
-    def _inputs(self, ids: tf.Tensor) -> tuple[tf.Tensor, ...]:
-        """The nodes, the first-order logit, the embedding's rows and the first-order weights."""
+    def _lookup(self, ids: tf.Tensor) -> Lookup:
         rows = tf.transpose(ids)
         if self._coarse is not None:
             rows = self._coarse(rows)
         nodes = self.embedding.lookup(rows)
         if self.first_order is None:
-            return nodes, tf.zeros_like(ids[:, 0], nodes.dtype), rows, None
+            return Lookup(rows, nodes, ids, None, tf.zeros_like(ids[:, 0], nodes.dtype))
+        ids = self._every_id(ids)
         weights = self.first_order.lookup(ids)
-        return nodes, tf.reduce_sum(weights, axis=[1, 2]), rows, weights
+        return Lookup(rows, nodes, ids, weights, tf.reduce_sum(weights, axis=[1, 2]))
 
     def _network(self) -> Network:
         edges = self.h if self.searching else self.edges
         variables = (edges, self.temperature, self.transform, self.readout, self.bias)
         return Network(*(tf.convert_to_tensor(variable.value) for variable in variables))
 
-    def _example(self, nodes: tf.Tensor, base: tf.Tensor, label: tf.Tensor, batch: int) -> Example:
+    def _example(self, found: Lookup, label: tf.Tensor, batch: int) -> Example:
         """What one of the batches of a step, 0 or 1, gives the network to learn from."""
         seed = tf.stack([tf.constant(self._seed, tf.int64), 2 * self.step.value + batch])
         first_row = replica() * tf.shape(label)[0]
         scale = tf.constant(1.0) if self._scale is None else self._scale.value
-        return Example(nodes, base, label, seed, first_row, scale)
+        return Example(found.nodes, found.base, label, seed, first_row, scale)
 
     def _unscaled(self, gradients: list[tf.Tensor]) -> list[tf.Tensor]:
         return gradients if self._scale is None else self._scale.unscale(gradients)

@@ -1,12 +1,12 @@
 """Logistic regression: y = sigmoid(b + sum over fields of w[id]); several penalties at once."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 import keras
 import numpy as np
 import tensorflow as tf
 
-from fives_tf.models.base import ClickModel, Table, cross_entropy, replicas
+from fives_tf.models.base import ClickModel, Table, cross_entropy, every_id, replicas
 
 
 class LogisticRegression(ClickModel):
@@ -24,6 +24,7 @@ class LogisticRegression(ClickModel):
         batch: int,
         click_rate: float,
         optimizer: keras.optimizers.Optimizer,
+        crosses: Callable[[tf.Tensor], tf.Tensor] | None = None,
     ):
         """Makes the regressions.
 
@@ -33,8 +34,10 @@ class LogisticRegression(ClickModel):
             batch: The size of the global batch.
             click_rate: The part of the rows with a click, where the bias starts.
             optimizer: The optimizer of weights and biases.
+            crosses: Gives the ids of crosses, which have weights too, for rows of ids.
         """
         super().__init__()
+        self._every_id = every_id(crosses)
         self.l2 = tuple(l2)
         self.table = Table(frequency, len(l2), batch, l2, name="weights")
         self.bias = self.add_weight(
@@ -51,7 +54,7 @@ class LogisticRegression(ClickModel):
 
     def call(self, ids: tf.Tensor) -> tf.Tensor:
         """See `ClickModel.call`."""
-        return tf.reduce_sum(self.table.lookup(ids), axis=1) + self.bias.value
+        return tf.reduce_sum(self.table.lookup(self._every_id(ids)), axis=1) + self.bias.value
 
     def probability(self, logits: tf.Tensor) -> tf.Tensor:
         """See `ClickModel.probability`."""
@@ -64,6 +67,7 @@ class LogisticRegression(ClickModel):
     def train_step(self, data: tuple[tf.Tensor, tf.Tensor]) -> dict[str, tf.Tensor]:
         """See `ClickModel.train_step`."""
         ids, label = data
+        ids = self._every_id(ids)
         found = self.table.lookup(ids)
         logits = tf.reduce_sum(found, axis=1) + self.bias.value
         rows = tf.cast(tf.shape(label)[0] * replicas(), logits.dtype)

@@ -16,7 +16,7 @@ REFIT_STAGE = "refit-lr"
 
 
 def fit_regression(
-    config: SearchConfig, facts: Facts, source: Source, directory: str
+    config: SearchConfig, facts: Facts, source: Source, directory: str, stage: str = STAGE
 ) -> tuple[LogisticRegression, Outcome]:
     """Fits logistic regressions of several penalties on train, and chooses the best one on valid.
 
@@ -28,6 +28,7 @@ def fit_regression(
         facts: What is known of the dataset.
         source: Its rows.
         directory: The run directory, for checkpoints and figures.
+        stage: The name of the training there.
 
     Returns:
         The model, which predicts with the penalty that was best, and how the training ended.
@@ -42,16 +43,21 @@ def fit_regression(
         model.choose(int(np.argmin(losses)))
         return judge(label, model.probability(logits).numpy(), logits)
 
-    loop = Loop(model, STAGE, directory, source, Schedule.of(config, config.lr_epochs))
+    loop = Loop(model, stage, directory, source, Schedule.of(config, config.lr_epochs))
     return model, loop.train(train, evaluate=evaluate, keep_best=False)
 
 
 def refit_regression(
-    config: SearchConfig, facts: Facts, source: Source, directory: str, l2: float
+    config: SearchConfig,
+    facts: Facts,
+    source: Source,
+    directory: str,
+    l2: float,
+    stage: str = REFIT_STAGE,
 ) -> LogisticRegression:
     """Fits a logistic regression of a given penalty on train and valid together."""
     both = Batches(source, ["train", "valid"], config.batch, config.seed)
     model = build_lr(config, facts, config.lr_epochs * both.steps, l2)
     schedule = Schedule.of(config, config.lr_epochs)
-    Loop(model, REFIT_STAGE, directory, source, schedule).train(both)
+    Loop(model, stage, directory, source, schedule).train(both)
     return model

@@ -23,10 +23,17 @@ FLAGS = [
     "--patience=4",
     "--dim=8",
     "--dropout=0.1",
+    "--cross_weights=always",
 ]
-
-
-STAGES = ["lr", "search", "from_scratch", "refit-lr", "refit-0"]
+STAGES = [
+    "lr",
+    "search",
+    "crosses-10",
+    "crosses-30",
+    "from_scratch-crosses",
+    "refit-crosses",
+    "refit-0",
+]
 
 
 @pytest.fixture
@@ -55,16 +62,20 @@ def test_a_search_that_is_stopped_in_every_stage_ends_as_if_it_had_not_been(
     assert stages_of(told)[:1] == ["lr"]
     assert saved_step(run, "search") < last["search"]
 
-    told = stop(command(run, "--resume"), run, "from_scratch", signal.SIGKILL)
+    told = stop(command(run, "--resume"), run, "crosses-30", signal.SIGKILL)
     assert stages_of(told)[:1] == ["search"], "a stage that is done is not done again"
-    assert saved_step(run, "from_scratch") < last["from_scratch"]
+    assert saved_step(run, "crosses-30") < last["crosses-30"]
 
-    told = stop(command(run, "--resume"), run, "refit-lr", signal.SIGKILL)
-    assert stages_of(told)[:1] == ["from_scratch"]
-    assert saved_step(run, "refit-lr") < last["refit-lr"]
+    told = stop(command(run, "--resume"), run, "from_scratch-crosses", signal.SIGKILL)
+    assert stages_of(told)[:1] == ["crosses-30"]
+    assert saved_step(run, "from_scratch-crosses") < last["from_scratch-crosses"]
+
+    told = stop(command(run, "--resume"), run, "refit-crosses", signal.SIGKILL)
+    assert stages_of(told)[:1] == ["from_scratch-crosses"]
+    assert saved_step(run, "refit-crosses") < last["refit-crosses"]
 
     told = stop(command(run, "--resume"), run, "refit-0", signal.SIGTERM)
-    assert stages_of(told) == ["refit-lr", "refit-0"]
+    assert stages_of(told) == ["refit-crosses", "refit-0"]
     assert "fives search: interrupted; the same command with --resume goes on" in told
     assert "Traceback" not in told
     assert saved_step(run, "refit-0") < last["refit-0"]

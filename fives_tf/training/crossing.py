@@ -1,0 +1,164 @@
+"""Which crosses help a logistic regression, and the regression that has weights for them.
+
+FIVES finds the crosses, and its score makes the short list. Of this list those are taken that add
+most to a regression that has the fields already; how many is decided on validation.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+import tensorflow as tf
+
+from fives_tf import crosses as crosses_format
+from fives_tf import progress, storage
+from fives_tf.config import SearchConfig
+from fives_tf.cross_encoding import CrossEncoding, fit_crosses
+from fives_tf.crosses import Cross, best_of_orders
+from fives_tf.encoding import Encoding
+from fives_tf.gain import held_out_gain
+from fives_tf.models.build import Facts, FirstOrder, first_order
+from fives_tf.models.lr import LogisticRegression
+from fives_tf.training.batches import Source
+from fives_tf.training.evaluation import Evaluation
+from fives_tf.training.loop import CHECKPOINTS
+from fives_tf.training.regression import fit_regression, refit_regression
+from fives_tf.training.strategy import on_chief, tell
+
+RANKING = "ranking.json"
+SHORT_LIST = 60  # crosses of each order
+COUNTS = (10, 30, 100)  # numbers of crosses to try
+SAMPLE = 1_000_000  # rows of a split that crosses are ranked and their values are counted on
+_BLOCK = 65_536
+
+
+@dataclass(frozen=True, eq=False)
+class Crossed:
+    """A logistic regression on fields and crosses.
+
+    Attributes:
+        crosses: The crosses, and the ids of their values.
+        weights: Its weights and bias, and the penalty that was best.
+        evaluation: Its figures on validation, before it also learned from there.
+    """
+
+    crosses: CrossEncoding
+    weights: FirstOrder
+    evaluation: Evaluation
+
+
+class Crossing:
+    """Chooses crosses and learns their weights together with those of the fields.
+
+    Each regression is a training with checkpoints of its own, so that one that was stopped goes on.
+    """
+
+    def __init__(
+        self,
+        config: SearchConfig,
+        facts: Facts,
+        encoding: Encoding,
+        source: Source,
+        directory: str,
+    ):
+        """Takes what is known.
+
+        Args:
+            config: The configuration, resolved.
+            facts: What is known of the dataset.
+            encoding: Its encoding.
+            source: Its rows.
+            directory: The run directory, for checkpoints and figures.
+        """
+        self._config, self._facts, self._encoding = config, facts, encoding
+        self._source, self._directory = source, directory
+
+    def choose(self, crosses: Sequence[Cross]) -> Crossed:
+        """Learns from train, with as many of the crosses as are best on validation.
+
+        None are, too, may be the best, unless crosses are to have weights in any case.
+        """
+        base, outcome = fit_regression(self._config, self._facts, self._source, self._directory)
+        tell(f"no crosses: log loss {outcome.evaluation.log_loss:.5f} on valid")
+        none = CrossEncoding([], self._encoding)
+        best = Crossed(none, first_order(base), outcome.evaluation)
+        ranked = self._ranked(best_of_orders(crosses, SHORT_LIST), base)
+        counts = sorted({min(count, len(ranked)) for count in COUNTS} - {0})
+        for count in counts:
+            fitted = self._fit(ranked[:count], "train")
+            model, outcome = fit_regression(
+                self._config,
+                self._facts.with_crosses(fitted),
+                self._source,
+                self._directory,
+                f"crosses-{count}",
+            )
+            tell(f"{count} crosses: log loss {outcome.evaluation.log_loss:.5f} on valid")
+            is_first = count == counts[0] and self._config.cross_weights == "always"
+            if is_first or outcome.evaluation.log_loss < best.evaluation.log_loss:
+                best = Crossed(fitted, first_order(model), outcome.evaluation)
+        return best
+
+    def refit(self, chosen: Crossed) -> Crossed:
+        """Learns from train and valid, with what was chosen."""
+        crosses = self._fit([field.cross for field in chosen.crosses.fields], "train", "valid")
+        model = refit_regression(
+            self._config,
+            self._facts.with_crosses(crosses),
+            self._source,
+            self._directory,
+            chosen.weights.l2,
+            "refit-crosses",
+        )
+        return Crossed(crosses, first_order(model), chosen.evaluation)
+
+    def _fit(self, crosses: Sequence[Cross], *splits: str) -> CrossEncoding:
+        rows = [self._source.arrays(split, SAMPLE)[0] for split in splits]
+        return fit_crosses(crosses, self._encoding, rows)
+
+    def _ranked(self, crosses: Sequence[Cross], base: LogisticRegression) -> list[Cross]:
+        """The crosses, best first, as the chief has ranked them once.
+
+        Ids follow from this order, so that workers that rounded otherwise, or a resumed run on
+        other devices, must not rank anew.
+        """
+        path = storage.join(self._directory, CHECKPOINTS, RANKING)
+
+        def rank() -> None:
+            if not storage.exists(path):
+                storage.write(path, crosses_format.to_json(self._rank(crosses, base)))
+
+        on_chief(rank)
+        return crosses_format.from_json(storage.read(path), path)
+
+    def _rank(self, crosses: Sequence[Cross], base: LogisticRegression) -> list[Cross]:
+        """The crosses by how much they lower the log loss of held-out rows, best first.
+
+        The regression has learned from these rows, so the gains are small, but their order tells.
+        """
+        ids, label = self._source.arrays("train", SAMPLE)
+        half = len(ids) // 2
+        logit = _logits(base, ids)
+        strength = first_order(base).l2 * self._facts.rows
+        gains = []
+        with progress.view("rank", len(crosses), unit="crosses") as view:
+            for cross in crosses:
+                encoding = fit_crosses([cross], self._encoding, [ids])
+                own = encoding.encode_one(0, ids) - encoding.offsets[0]
+                fitted, held_out = zip(
+                    *(np.split(part, [half]) for part in (own, label, logit)), strict=True
+                )
+                gains.append(held_out_gain(fitted, held_out, strength))
+                view.update(len(gains))
+        order = np.argsort(-np.array(gains), kind="stable")
+        return [crosses[index] for index in order]
+
+
+def _logits(model: LogisticRegression, ids: np.ndarray) -> np.ndarray:
+    """The logits of the regression that was chosen."""
+    chosen = int(model.chosen.numpy())
+    parts = [
+        model.logits(tf.constant(ids[start : start + _BLOCK])).numpy()[:, chosen]
+        for start in range(0, len(ids), _BLOCK)
+    ]
+    return np.concatenate(parts)

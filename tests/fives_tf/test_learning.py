@@ -1,0 +1,158 @@
+"""After the search: which form of the network is kept, and that it predicts as it was learned."""
+
+import shutil
+
+import numpy as np
+import pytest
+import tensorflow as tf
+
+from fives_tf import search
+from fives_tf.config import SearchConfig
+from fives_tf.dataset import Dataset
+from fives_tf.errors import UserError
+from fives_tf.restore import light_model, load_models
+from fives_tf.run import Run
+from fives_tf.schema import Schema
+from fives_tf.synth import SynthConfig, generate
+from fives_tf.training import journal
+from fives_tf.training.metrics import log_loss
+from pipelines.preprocess import preprocess
+
+FAST = {
+    "order": 2,
+    "dim": 4,
+    "batch": 128,
+    "lr_epochs": 4,
+    "search_epochs": 1,
+    "epochs": 2,
+    "xla": False,
+}
+
+
+@pytest.fixture(scope="module")
+def dataset(tmp_path_factory) -> Dataset:
+    """A log in which a cross of two fields of many values decides, which weights learn best."""
+    directory = tmp_path_factory.mktemp("planted")
+    config = SynthConfig(rows=8_000, fields=4, numeric=1, plant=("C1 x C2",), max_values=12, seed=1)
+    generate(config, directory / "log")
+    schema = Schema.load(directory / "log" / "schema.yaml")
+    return preprocess([str(directory / "log" / "log.csv")], schema, str(directory / "dataset"))
+
+
+@pytest.fixture(scope="module")
+def searched(dataset, tmp_path_factory):
+    """Searches by their settings, each done once."""
+    done = {}
+
+    def get(**settings):
+        key = tuple(sorted(settings.items()))
+        if key not in done:
+            directory = tmp_path_factory.mktemp("run") / "run"
+            done[key] = search(dataset, directory, **FAST, **settings)
+        return done[key]
+
+    return get
+
+
+def stages(result) -> list[str]:
+    return list(dict.fromkeys(line["stage"] for line in journal.read(result.run.directory)))
+
+
+def valid_loss(result, dataset: Dataset) -> float:
+    """The log loss on valid of what a run left, as anyone who opens it computes it."""
+    [(ids, label)] = dataset.read("valid", 10_000)
+    models = load_models(result.run, dataset)
+    probability = np.mean([model.probability(model.call(ids)) for model in models], axis=0)
+    return log_loss(label.numpy(), probability)
+
+
+@pytest.mark.parametrize("members", [1, 2])
+def test_the_form_that_is_best_on_valid_is_kept(searched, dataset, members):
+    losses = {}
+    for choice in ("always", "never"):
+        result = searched(cross_weights=choice, refit=False, members=1)
+        losses[choice == "always",] = result.evaluation["log_loss"]
+        assert result.run.manifest["weighs_crosses"] == [choice == "always"]
+    best = min(losses, key=losses.get)
+    result = searched(cross_weights="auto", refit=False, members=members)
+    weighs = result.run.manifest["weighs_crosses"]
+    assert len(weighs) == len(load_models(result.run, dataset)) == members
+    assert weighs[0] == best[0]
+    assert losses[True,] < losses[False,], "the planted cross helps"
+    if members == 1:
+        assert result.evaluation["log_loss"] == pytest.approx(losses[best], abs=1e-6)
+
+
+@pytest.mark.parametrize("choice", ["always", "never"])
+def test_a_run_predicts_as_it_was_judged(searched, dataset, choice):
+    result = searched(cross_weights=choice, refit=False, members=1)
+    assert valid_loss(result, dataset) == pytest.approx(result.evaluation["log_loss"], abs=1e-6)
+
+
+def test_members_take_turns_if_both_forms_together_are_best(dataset, tmp_path, monkeypatch):
+    from fives_tf import learning
+
+    def both(self, trials):
+        return tuple(trials), self._evaluator.evaluate(*(model for model, _ in trials.values()))
+
+    monkeypatch.setattr(learning.Learning, "_choose", both)
+    result = search(dataset, tmp_path / "run", **FAST, members=3)
+    assert result.run.manifest["weighs_crosses"] == [True, False, True]
+    assert {"refit-crosses", "refit-lr", "refit-0", "refit-1", "refit-2"} <= set(stages(result))
+    light = light_model(result.run, dataset)
+    first, second, third = load_models(result.run, dataset)
+    fields = dataset.encoding.size
+    sizes = [model.first_order.values.shape[0] for model in (first, second, third)]
+    assert sizes == [fields + light.crosses.size, fields, fields + light.crosses.size]
+    assert light.crosses.size > 0
+
+
+def test_the_refit_starts_from_crosses_counted_on_both_splits(searched, dataset):
+    result = searched(cross_weights="always", members=1)
+    assert stages(result)[-3:] == ["from_scratch-crosses", "refit-crosses", "refit-0"]
+    field = light_model(result.run, dataset).crosses.fields[0]
+    rows = dataset.split("train").rows + dataset.split("valid").rows
+    assert field.missing_count + field.rare_count + field.counts.sum() == rows
+
+
+def test_the_paper_and_finetuning_have_no_such_weights(dataset, searched, tmp_path):
+    result = searched(after="finetune", members=1)
+    assert result.run.manifest["weighs_crosses"] == [False]
+    assert not any("crosses" in stage for stage in stages(result))
+    paper = search(dataset, tmp_path / "run", paper=True, dim=4, batch=128, search_epochs=1)
+    assert paper.run.manifest["weighs_crosses"] == [False]
+
+
+def test_first_order_weights_of_crosses_count(searched, dataset):
+    """A model with weights for crosses says something else if these weights are taken away."""
+    result = searched(cross_weights="always", refit=False, members=1)
+    [model] = load_models(result.run, dataset)
+    [(ids, _)] = dataset.read("valid", 10_000)
+    before = model.call(ids).numpy()
+    crosses = light_model(result.run, dataset).crosses
+    weights = model.first_order.values.numpy()[:, 0]
+    lost = weights[crosses.encode(ids.numpy())].sum(axis=1)
+    weights[dataset.encoding.size :] = 0
+    model.first_order.values.assign(weights[:, None])
+    np.testing.assert_allclose(before - model.call(ids).numpy(), lost[:, None] + [0, 0], atol=1e-4)
+    assert tf.reduce_max(tf.abs(lost)) > 0.1
+
+
+def test_a_run_that_lost_its_crosses_is_refused(searched, dataset, tmp_path):
+    result = searched(cross_weights="always", refit=False, members=1)
+    run = shutil.copytree(
+        result.run.directory, tmp_path / "run", ignore=shutil.ignore_patterns("light")
+    )
+    with pytest.raises(UserError, match="light: is not complete, and the models of the run need"):
+        load_models(Run.open(str(run)), dataset)
+
+
+@pytest.mark.parametrize("other", [{"after": "finetune"}, {"first_order": False}])
+def test_weights_that_cannot_be_are_refused(other):
+    with pytest.raises(UserError, match="`cross_weights`: always is for a first-order table"):
+        SearchConfig.make(cross_weights="always", **other)
+
+
+def test_an_unknown_choice_is_refused(dataset, tmp_path):
+    with pytest.raises(UserError, match="`cross_weights`: expected one of auto, always, never"):
+        search(dataset, tmp_path / "run", cross_weights="sometimes")
