@@ -41,7 +41,7 @@ format: $(VENV)/ready
 # lock file is for the Python at hand, where the default would be the other one.
 lock:
 	$(UV) pip compile -q --python-version 3.11 --extra dev setup.py -o requirements.lock --no-header
-	$(UV) pip compile -q --python-version 3.11 -c requirements.lock setup.py \
+	$(UV) pip compile -q --python-version 3.11 --extra serving -c requirements.lock setup.py \
 		-o requirements-runtime.lock --no-header
 	$(UV) pip compile -q --python-version 3.13 --extra dev setup.py --no-annotate --no-header \
 		| $(UV) pip compile -q --python-version 3.11 - -o requirements-newest.lock --no-header

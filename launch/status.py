@@ -13,7 +13,15 @@ from typing import Any
 from fives_tf import storage
 from fives_tf.errors import UserError
 
-STATES = ("validating", "preprocessing", "searching", "done", "failed", "interrupted")
+STATES = (
+    "validating",
+    "preprocessing",
+    "searching",
+    "exporting",
+    "done",
+    "failed",
+    "interrupted",
+)
 _SECONDS = 5.0  # between two writings while nothing else happens
 _TAIL_BYTES = 1 << 16  # more than a line of metrics has
 _METRICS = ("metrics.jsonl", "tune/*/metrics.jsonl")  # of the run, and of what --tune tries

@@ -1,10 +1,11 @@
-"""A training job from the log or the dataset to the finished run; the container's entry point.
+"""A training job from the log or the dataset to the served model; the container's entry point.
 
-    python -m launch.train_job --log 'log/*.csv' --schema schema.yaml --run run --epochs 3
+    python -m launch.train_job --log 'log/*.csv' --schema schema.yaml --run run --export exports
 
-It checks what it was given, preprocesses the log if there is one, and searches. It can be started
-again at any time, with the same arguments: what is finished is kept, and the search goes on from
-its last checkpoint. Meanwhile a status file tells how far it is.
+It checks what it was given, preprocesses the log if there is one, searches, and exports the model
+if it is told where. It can be started again at any time, with the same arguments: what is finished
+is kept, and the search goes on from its last checkpoint. Meanwhile a status file tells how far it
+is.
 
 Exit codes:
     0        It is done.
@@ -103,11 +104,27 @@ def _work(args: argparse.Namespace, status: "Status", chief: bool) -> None:
             _wait_for_dataset(args.dataset, args.wait_seconds)
         status.enter("searching")
         search_command.run(search)
+        if chief and (args.export or args.export_light):
+            status.enter("exporting")
+            _export(args)
+
+
+def _export(args: argparse.Namespace) -> None:
+    """Writes the models as the next versions, unless a start before this one has done so."""
+    from fives_tf.run import Run
+    from fives_tf.serving.versions import export, find_export
+
+    run = Run.open(args.run)
+    for base, light in ((args.export, False), (args.export_light, True)):
+        if base:
+            done = find_export(run, base, light)
+            print((done or export(run, base, light=light, dataset=args.dataset)).path)
 
 
 def _validate(args: argparse.Namespace, search: argparse.Namespace, chief: bool) -> None:
     """Looks at all that can be wrong before anything takes long."""
     from fives_tf.dataset import Dataset
+    from fives_tf.exported import check_base
     from fives_tf.run import check_place
     from fives_tf.schema import Schema
     from pipelines.sources import open_log
@@ -116,6 +133,8 @@ def _validate(args: argparse.Namespace, search: argparse.Namespace, chief: bool)
     search_command.read_settings(search)
     if chief:
         check_place(args.run)
+        for base in filter(None, (args.export, args.export_light)):
+            check_base(base)
     if not args.log:
         Dataset.open(args.dataset)
     elif chief:
@@ -133,6 +152,12 @@ def _check_flags(args: argparse.Namespace) -> None:
         raise UserError(f"--wait_seconds: expected from 0. Received: {args.wait_seconds}.")
     if args.gpus < 0:
         raise UserError(f"--gpus: expected from 0. Received: {args.gpus}.")
+    places = [os.path.abspath(place) for place in (args.export, args.export_light) if place]
+    if len(places) > len(set(places)):
+        raise UserError(
+            "--export_light: expected another directory than that of --export, or a server would "
+            f"serve whichever of the two came last. Received: {args.export_light!r}."
+        )
     run = args.run.rstrip("/")
     args.dataset = args.dataset or f"{run}-dataset"
     args.status = args.status or f"{run}.status.json"
@@ -200,8 +225,8 @@ _DESCRIPTION = {
     "prog": "python -m launch.train_job",
     "usage": "python -m launch.train_job (--dataset DIR | --log LOG ... --schema FILE) --run RUN "
     "[flags] [settings of `fives search`]",
-    "description": "Preprocesses a log if there is one, and searches; goes on where it was if it "
-    "is started again.",
+    "description": "Preprocesses a log if there is one, searches, and exports the model; goes on "
+    "where it was if it is started again.",
     "epilog": "Exit codes: 0 done; 2 a mistake of the user's, which a restart does not mend; 138 "
     "another worker is gone, and 128 + n stopped by signal n: a restart goes on; 1 anything else.",
     "allow_abbrev": False,
@@ -217,6 +242,14 @@ def _add_flags(parser: argparse.ArgumentParser) -> argparse.ArgumentParser:
         help="the dataset directory: to read, or with --log to write (default then: RUN-dataset)",
     )
     parser.add_argument("--run", required=True, metavar="RUN", help="the run directory to write")
+    parser.add_argument(
+        "--export",
+        metavar="DIR",
+        help="write the model there at last, as the next version for TensorFlow Serving",
+    )
+    parser.add_argument(
+        "--export_light", metavar="DIR", help="the same of the light model, at another place"
+    )
     parser.add_argument(
         "--status", metavar="FILE", help="the status file (default: RUN.status.json)"
     )

@@ -12,6 +12,7 @@ from pathlib import Path
 import pytest
 
 from fives_tf.errors import UserError
+from fives_tf.exported import Export
 from fives_tf.run import Run
 from launch import train_job
 from launch.cluster import config_of
@@ -61,9 +62,15 @@ def source(log) -> list[str]:
 def finished(source, tmp_path_factory):
     """A job that went through, and what it told."""
     directory = tmp_path_factory.mktemp("finished")
-    done = finish(start(*source, "--run", directory / "run", "--", *SETTINGS))
+    done = finish(start(*source, *places(directory), "--", *SETTINGS))
     assert done.returncode == 0, done.stderr
     return directory, done
+
+
+def places(directory: Path) -> list[object]:
+    """Where a job writes."""
+    exports = ["--export", directory / "exports", "--export_light", directory / "light"]
+    return ["--run", directory / "run", *exports]
 
 
 class TestWholeJob:
@@ -86,14 +93,24 @@ class TestWholeJob:
         assert status["started"] < status["updated"]
         assert not list(directory.glob("*.aside"))
 
+    def test_it_exports_both_models_once(self, finished):
+        directory, done = finished
+        paths = [str(directory / "exports/1"), str(directory / "light/1")]
+        assert done.stdout.splitlines()[-2:] == paths
+        for path, kind in zip(paths, ("fives", "light"), strict=True):
+            Export.open(path)
+            card = json.loads(Path(path, "assets.extra/model_card.json").read_text())
+            assert card["model"] == kind
+
     def test_a_finished_job_that_is_started_again_is_done_at_once(self, finished, source):
         directory, done = finished
         before = (directory / "run/run.json").read_bytes()
-        again = finish(start(*source, "--run", directory / "run", *SETTINGS))
+        again = finish(start(*source, *places(directory), *SETTINGS))
         assert again.returncode == 0, again.stderr
         assert again.stdout == done.stdout
         assert (directory / "run/run.json").read_bytes() == before
         assert status_of(directory / "run.status.json")["state"] == "done"
+        assert not (directory / "exports/2").exists(), "a run is exported once"
 
 
 def test_a_job_that_sigterm_stopped_goes_on_and_finishes(finished, tmp_path):
@@ -133,6 +150,18 @@ class TestMistakes:
         assert status["state"] == "failed"
         assert status["error"] in done.stderr
         return status
+
+    def test_two_models_at_one_place(self, finished, tmp_path):
+        dataset = finished[0] / "run-dataset"
+        flags = ["--dataset", dataset, "--export", tmp_path / "e", "--export_light", tmp_path / "e"]
+        done = finish(start("--run", tmp_path / "run", *flags))
+        assert done.returncode == 2, done.stderr
+        assert "--export_light: expected another directory than that of --export" in done.stderr
+
+    def test_an_export_into_a_file(self, finished, tmp_path):
+        file = finished[0] / "run/run.json"
+        status = self.refused(tmp_path, "--dataset", finished[0] / "run-dataset", "--export", file)
+        assert "run.json: is a file; choose a directory for the versions." in status["error"]
 
     def test_a_bad_schema(self, log, tmp_path_factory):
         schema = tmp_path_factory.mktemp("bad") / "schema.yaml"

@@ -1,0 +1,183 @@
+"""Writes a version of a model as TensorFlow Serving expects it: whole, or not at all."""
+
+import contextlib
+import json
+import os
+import tempfile
+import uuid
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import tensorflow as tf
+
+from fives_tf import crosses as crosses_format
+from fives_tf import storage
+from fives_tf.cross_encoding import CrossEncoding, fit_crosses
+from fives_tf.crosses import Cross, best_of_orders
+from fives_tf.dataset import SCHEMA, Dataset
+from fives_tf.encoding import Encoding
+from fives_tf.exported import Export, check_base, next_version, versions
+from fives_tf.restore import light_model, load_models
+from fives_tf.run import ADJACENCY, CROSSES, Run
+from fives_tf.search import open_source
+from fives_tf.serving.card import FIVES, LIGHT, MODEL_CARD, card_files, model_card
+from fives_tf.serving.module import ServedModel, parameter_names
+from fives_tf.serving.scorers import LightScorer, MeanScorer, Scorer
+from fives_tf.serving.signatures import name_columns
+from fives_tf.serving.warmup import FILE as WARMUP
+from fives_tf.serving.warmup import write_warmup
+from fives_tf.training.crossing import SAMPLE
+from fives_tf.training.strategy import tell
+
+EXTRA = "assets.extra"
+LOCK = "lock"
+_ASIDE = "export-"
+TOLD_CROSSES = 10  # of each order, whose ids FIVES tells
+
+
+def export(
+    run: str | os.PathLike | Run,
+    to: str | os.PathLike,
+    *,
+    version: int | None = None,
+    light: bool = False,
+    dataset: str | os.PathLike | None = None,
+) -> Export:
+    """Writes the model of a run as a SavedModel, as the next version of a served model.
+
+    Args:
+        run: A run that is complete.
+        to: The directory of the versions; TensorFlow Serving's base path.
+        version: The number of the version; the next free one unless given.
+        light: Whether to export the light model, which is learned if it is not yet, in place of
+            FIVES.
+        dataset: Where the dataset of the run is now, if it moved.
+    """
+    run = run if isinstance(run, Run) else Run.open(os.fspath(run))
+    opened = run.dataset(os.fspath(dataset) if dataset is not None else None)
+    base = os.fspath(to)
+    check_base(base, version)
+    model = _light(run, opened) if light else _fives(run, opened)
+    with storage.lock(storage.join(base, LOCK)):
+        _remove_broken_off(base)
+        check_base(base, version)
+        number = next_version(base) if version is None else version
+        path = storage.join(base, str(number))
+        with _aside(base) as aside:
+            _write(model, run, opened, aside)
+            storage.move(str(aside), path)
+    return Export.open(path)
+
+
+def find_export(run: Run, base: str, light: bool) -> Export | None:
+    """The version, if there is one, that the model of a run was exported as."""
+    adjacency = storage.read(storage.join(run.directory, ADJACENCY))
+    for number in reversed(versions(base)):
+        extra = storage.join(base, str(number), EXTRA)
+        card = json.loads(storage.read(storage.join(extra, MODEL_CARD)))
+        if card["model"] != (LIGHT if light else FIVES):
+            continue
+        if storage.read(storage.join(extra, ADJACENCY)) == adjacency:
+            return Export.open(storage.join(base, str(number)))
+    return None
+
+
+@dataclass(frozen=True, eq=False)
+class _Model:
+    """What is to be exported.
+
+    Attributes:
+        kind: FIVES or LIGHT.
+        encoding: The encoding of raw columns.
+        scorer: The model.
+        crosses: The crosses whose ids are told.
+        evaluation: The figures on validation.
+    """
+
+    kind: str
+    encoding: Encoding
+    scorer: Scorer
+    crosses: CrossEncoding
+    evaluation: dict[str, Any]
+
+
+def _fives(run: Run, dataset: Dataset) -> _Model:
+    encoding = dataset.encoding
+    crosses = _told(run, dataset, encoding)
+    return _Model(
+        FIVES,
+        encoding,
+        MeanScorer(load_models(run, dataset, xla=False)),  # a server may have been built without
+        crosses,
+        run.manifest["evaluation"],
+    )
+
+
+def _light(run: Run, dataset: Dataset) -> _Model:
+    encoding, light = dataset.encoding, light_model(run, dataset)
+    return _Model(LIGHT, encoding, LightScorer(light), light.crosses, light.evaluation)
+
+
+def _told(run: Run, dataset: Dataset, encoding: Encoding) -> CrossEncoding:
+    """The crosses that the model has weights for; the best ones of the search if it has none."""
+    config = run.config
+    if any(run.manifest["weighs_crosses"]):
+        return light_model(run, dataset).crosses
+    source = open_source(dataset, config.memory, config.skip_corrupt)
+    rows = [source.arrays(split, SAMPLE)[0] for split in ("train", "valid")]
+    return fit_crosses(best_of_orders(run.edge_crosses(), TOLD_CROSSES), encoding, rows)
+
+
+def _remove_broken_off(base: str) -> None:
+    """Removes what killed exports left; what others write aside in the same place stays."""
+    for name in storage.names(base):
+        if name.startswith(_ASIDE) and name.endswith(storage.ASIDE):
+            storage.remove(storage.join(base, name))
+
+
+@contextlib.contextmanager
+def _aside(base: str) -> Iterator[Path]:
+    """A directory that a server does not take for a version, and that goes if the work fails."""
+    path = Path(storage.join(base, f"{_ASIDE}{uuid.uuid4().hex}{storage.ASIDE}"))
+    try:
+        yield path
+    finally:
+        storage.remove(str(path))
+
+
+def _write(model: _Model, run: Run, dataset: Dataset, directory: Path) -> None:
+    with tempfile.TemporaryDirectory() as scratch:
+        served = ServedModel(
+            model.encoding.tensorflow(scratch),
+            model.scorer,
+            model.crosses,
+            len(model.encoding.fields),
+            dataset.schema.format.trim,
+        )
+        tf.saved_model.save(served, str(directory), signatures=served.signatures())
+    name_columns(directory, parameter_names(list(served.columns())))
+    learned = [variable for variable in served.parameters if variable.dtype.is_floating]
+    numbers = sum(int(np.prod(variable.shape)) for variable in learned)
+    told = [field.cross for field in model.crosses.fields]
+    files = {
+        ADJACENCY: storage.read(storage.join(run.directory, ADJACENCY)),
+        CROSSES: _crosses_json(model.kind, told, run),
+        SCHEMA: storage.read(storage.join(dataset.directory, SCHEMA)),
+        **model.crosses.to_files(),
+        **card_files(
+            model_card(model.kind, run, dataset, model.encoding, told, model.evaluation, numbers)
+        ),
+    }
+    for name, content in files.items():
+        storage.write(str(directory / EXTRA / name), content)
+    source = open_source(dataset, run.config.memory, run.config.skip_corrupt)
+    if not write_warmup(directory / EXTRA / WARMUP, FIVES, source, model.encoding):
+        tell("no warm-up requests: they need `pip install fives-tf[serving]`")
+
+
+def _crosses_json(kind: str, told: list[Cross], run: Run) -> bytes:
+    """The crosses of the run; of a light model those that it has weights for."""
+    return crosses_format.to_json(told if kind == LIGHT else run.crosses)
