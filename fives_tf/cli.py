@@ -14,7 +14,18 @@ from absl.flags import argparse_flags
 from fives_tf import __version__
 from fives_tf.errors import Interrupted, UserError, WorkerLostError
 
-VERBS = ("synth", "schema", "preprocess", "describe", "search", "crosses", "evaluate", "launch")
+VERBS = (
+    "synth",
+    "schema",
+    "preprocess",
+    "describe",
+    "search",
+    "crosses",
+    "evaluate",
+    "export",
+    "predict",
+    "launch",
+)
 USER_ERROR = 2
 TRY_AGAIN = 138  # as if by SIGUSR1, by which Kubeflow knows what is worth another try
 SIGNALLED = 128  # a shell adds the number of the signal
@@ -32,8 +43,8 @@ def parse_flags(argv: list[str]) -> argparse.Namespace:
         allow_abbrev=False,
         description="Finds the useful feature crosses in huge click logs.",
         epilog="The way is `fives schema infer LOG`, `fives preprocess`, `fives search`, `fives "
-        "crosses`; or start with `fives synth` if there is no log at hand. `fives VERB --help` "
-        "tells the flags of a verb.",
+        "crosses`, `fives export`; or start with `fives synth` if there is no log at hand. `fives "
+        "VERB --help` tells the flags of a verb.",
     )
     parser.add_argument("--version", action="version", version=f"fives-tf {__version__}")
     verbs = parser.add_subparsers(title="verbs", dest="verb", metavar="VERB", required=True)
@@ -59,6 +70,7 @@ def quiet_libraries() -> None:
     """Keeps the chatter of libraries away from the user, unless --verbosity asks for it."""
     if absl_logging.get_verbosity() <= absl_logging.INFO:
         logging.getLogger().setLevel(logging.ERROR)
+        absl_logging.set_verbosity(absl_logging.ERROR)
         # Its errors too: those that matter are raised as exceptions.
         os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "3")
 

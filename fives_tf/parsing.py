@@ -2,10 +2,11 @@
 
 A clean batch holds, for every column that the schema uses, the values as the encoding expects them:
 categories as dictionary-encoded bytes, numbers as float64 with null where the text is a missing
-marker. Rows that cannot be read are set aside with their line and the reason.
+marker. Rows that cannot be read are set aside with their line and the reason; in a log that is
+only scored they keep their place.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 
 import numpy as np
@@ -20,6 +21,7 @@ from fives_tf.scanning import blank_comments, is_blank, lone_returns, scan
 from fives_tf.schema import Column, Format, Label, Schema, SplitRule
 
 _BOM = b"\xef\xbb\xbf"
+_ASCII = bytes(range(128)) + b"?" * 128
 CATEGORY = pa.dictionary(pa.int32(), pa.binary())
 
 
@@ -34,20 +36,24 @@ class Reject:
 
 @dataclass(frozen=True)
 class Rows:
-    """The good rows of one block.
+    """The good rows of one block, or all of them if they are to be scored.
 
     Attributes:
-        batch: The clean columns of the features by name.
+        batch: The clean columns of the features by name, of those that the file has.
         keys: The columns that the split reads, as categories by name.
-        label: 1.0 for a click, 0.0 for none.
+        kept: The columns that are kept beside the scores, as bytes by name.
+        label: 1.0 for a click, 0.0 for none; in rows to be scored NaN where it is not known.
         number: The number of each row within the log, counted from 0 over all files.
-        rejects: The rows that were set aside.
+        bad: Which of the rows could not be read: none, unless they are to be scored.
+        rejects: What is wrong with the rows that could not be read.
     """
 
     batch: pa.RecordBatch
     keys: dict[str, pa.DictionaryArray]
+    kept: dict[str, pa.BinaryArray]
     label: np.ndarray
     number: np.ndarray
+    bad: np.ndarray
     rejects: tuple[Reject, ...]
 
 
@@ -94,6 +100,11 @@ def parse_batch(batch: pa.RecordBatch, schema: Schema, first_row: int, first_lin
     )
 
 
+def ascii_only(data: bytes) -> bytes:
+    """The text with other signs replaced, which has the same records of as many columns."""
+    return data.translate(_ASCII)
+
+
 def _read_csv(
     data: bytes, names: tuple[str, ...], schema: Schema
 ) -> tuple[pa.Table, dict[int, str]]:
@@ -108,29 +119,40 @@ def _read_csv(
         return "skip"
 
     used = [name for name in names if name in schema.used_columns()]
-    numeric = {column.name for column in schema.columns if column.numeric}
+    plain = {column.name for column in schema.columns if column.numeric}
+    if schema.scoring is not None:
+        plain |= set(schema.scoring.keep)
     if not data[:1].strip(b"\r\n") and not data.strip(b"\r\n"):
         return pa.table({name: pa.array([], pa.binary()) for name in used}), malformed
-    if data.startswith(_BOM):  # the parser takes one away; that of the file is away already
-        data = _BOM + data
-    table = pa_csv.read_csv(
-        pa.BufferReader(data),
-        read_options=pa_csv.ReadOptions(
-            column_names=names, use_threads=False, block_size=len(data) + 1
-        ),
-        parse_options=pa_csv.ParseOptions(
-            delimiter=form.delimiter,
-            quote_char=form.quote or False,
-            newlines_in_values=form.quote is not None,
-            invalid_row_handler=set_aside,
-        ),
-        convert_options=pa_csv.ConvertOptions(
-            include_columns=used,
-            column_types={n: pa.binary() if n in numeric else CATEGORY for n in used},
-            strings_can_be_null=False,
-        ),
-    )
-    return table, malformed
+
+    def read(data: bytes, handler: Callable[[pa_csv.InvalidRow], str] | None) -> pa.Table:
+        if data.startswith(_BOM):  # the parser takes one away; that of the file is away already
+            data = _BOM + data
+        return pa_csv.read_csv(
+            pa.BufferReader(data),
+            read_options=pa_csv.ReadOptions(
+                column_names=names, use_threads=False, block_size=len(data) + 1
+            ),
+            parse_options=pa_csv.ParseOptions(
+                delimiter=form.delimiter,
+                quote_char=form.quote or False,
+                newlines_in_values=form.quote is not None,
+                invalid_row_handler=handler,
+            ),
+            convert_options=pa_csv.ConvertOptions(
+                include_columns=used,
+                column_types={n: pa.binary() if n in plain else CATEGORY for n in used},
+                strings_can_be_null=False,
+            ),
+        )
+
+    if _is_utf8(data):
+        return read(data, set_aside), malformed
+    try:
+        return read(data, None), {}
+    except pa.ArrowInvalid:  # the parser cannot tell of a malformed record that is not UTF-8
+        read(ascii_only(data), set_aside)
+        return read(_without(data, form, malformed), None), malformed
 
 
 def _clean(
@@ -144,11 +166,14 @@ def _clean(
     """Brings the columns to their clean types and sets aside rows with bad values."""
     reasons: dict[int, str] = dict(rejected)
     columns: dict[str, pa.Array] = {}
+    present = set(batch.schema.names)
     for column in schema.columns:
+        if column.name not in present:  # which `Schema.check_columns` has allowed
+            continue
         values = batch.column(column.name)
         if column.numeric:
-            columns[column.name], bad = _to_numbers(values, column)
-            for row, text in bad.items():
+            columns[column.name], wrong = _to_numbers(values, column)
+            for row, text in wrong.items():
                 reasons.setdefault(
                     int(number[row]),
                     f"column `{column.name}` is {text!r}, expected a number{_trim_hint(text)}",
@@ -161,23 +186,36 @@ def _clean(
             reasons.setdefault(
                 int(number[row]), f"time `{schema.split.column}` is {text!r}, expected a time"
             )
-    label, unknown = _to_label(batch.column(schema.label.column), schema.label)
-    for row, text in unknown.items():
-        reasons.setdefault(
-            int(number[row]),
-            f"label column `{schema.label.column}` is {text!r}, expected "
-            f"one of {', '.join((*schema.label.positive, *schema.label.negative))}",
-        )
+    kept: dict[str, pa.BinaryArray] = {}
+    if schema.scoring is None:
+        label, unknown = _to_label(batch.column(schema.label.column), schema.label)
+        for row, text in unknown.items():
+            reasons.setdefault(
+                int(number[row]),
+                f"label column `{schema.label.column}` is {text!r}, expected "
+                f"one of {', '.join((*schema.label.positive, *schema.label.negative))}",
+            )
+    else:
+        label = np.full(len(number), np.nan, np.float32)
+        if schema.label.column in present:
+            label = _known_labels(batch.column(schema.label.column), schema.label)
+        kept = {name: _to_kept(batch.column(name), name) for name in schema.scoring.keep}
     clean = pa.RecordBatch.from_pydict(columns)
     if not reasons:
-        return Rows(clean, keys, label, number + first_row, ())
-    good = ~np.isin(number, list(reasons))
+        none = np.zeros(len(number), bool)
+        return Rows(clean, keys, kept, label, number + first_row, none, ())
+    bad = np.array(sorted(reasons))
+    stay = np.setdiff1d(number, bad) if schema.scoring is None else np.union1d(number, bad)
+    # A row that is no record at all is null here, and so are all its values.
+    taken = pa.array(np.searchsorted(number, stay), mask=~np.isin(stay, number))
     places = locate(set(reasons))
     return Rows(
-        clean.filter(pa.array(good)),
-        {name: values.filter(pa.array(good)) for name, values in keys.items()},
-        label[good],
-        number[good] + first_row,
+        clean.take(taken),
+        {name: values.take(taken) for name, values in keys.items()},
+        {name: values.take(taken) for name, values in kept.items()},
+        pa.array(label).take(taken).to_numpy(zero_copy_only=False),
+        stay + first_row,
+        np.isin(stay, bad),
         tuple(
             Reject(places[row][0], reason, places[row][1])
             for row, reason in sorted(reasons.items())
@@ -189,6 +227,17 @@ def to_category(values: pa.Array, name: str) -> pa.DictionaryArray:
     """Any column as dictionary-encoded bytes: the text of each value, empty where it is null."""
     if values.type == CATEGORY and values.null_count == 0:
         return values
+    texts = _to_bytes(values, name, "categorical", "drop it")
+    return texts.fill_null(b"").dictionary_encode()
+
+
+def _to_kept(values: pa.Array, name: str) -> pa.BinaryArray:
+    """A column to keep beside the scores, as the text of each value; null stays null."""
+    return _to_bytes(values, name, "kept as text", "leave it out of --keep")
+
+
+def _to_bytes(values: pa.Array, name: str, use: str, remedy: str) -> pa.BinaryArray:
+    """The text of each value of any column; null stays null."""
     if pa.types.is_dictionary(values.type):
         values = values.dictionary_decode()
     if not pa.types.is_binary(values.type):
@@ -197,8 +246,8 @@ def to_category(values: pa.Array, name: str) -> pa.DictionaryArray:
                 values = pc.cast(values, pa.string())
             values = pc.cast(values, pa.binary())
         except (pa.ArrowNotImplementedError, pa.ArrowInvalid):
-            raise _wrong_type(name, values, "categorical") from None
-    return values.fill_null(b"").dictionary_encode()
+            raise _wrong_type(name, values, use, remedy) from None
+    return values
 
 
 def _to_numbers(values: pa.Array, column: Column) -> tuple[pa.Array, dict[int, str]]:
@@ -211,7 +260,7 @@ def _to_numbers(values: pa.Array, column: Column) -> tuple[pa.Array, dict[int, s
         try:
             return pc.cast(values, pa.float64(), safe=False), {}
         except pa.ArrowNotImplementedError:
-            raise _wrong_type(column.name, values, "numeric") from None
+            raise _wrong_type(column.name, values, "numeric", "drop it") from None
     values = pc.cast(values, pa.binary())
     # A marker that is a number, such as -1, is left to the encoding, which must know it anyway.
     markers = [marker.encode() for marker in column.missing if parse_number(marker) is None]
@@ -252,25 +301,31 @@ def _no_times(times: pa.DictionaryArray, rule: SplitRule) -> dict[int, str]:
 def _to_label(values: pa.Array, label: Label) -> tuple[np.ndarray, dict[int, str]]:
     """1 for a click and 0 for none, and the values by row that are neither."""
     coded = to_category(values, label.column)
+    result = _known_labels(coded, label)
+    unknown = {
+        int(row): coded[int(row)].as_py().decode("utf-8", "replace")
+        for row in np.flatnonzero(np.isnan(result))
+    }
+    return result, unknown
+
+
+def _known_labels(values: pa.Array, label: Label) -> np.ndarray:
+    """1 for a click, 0 for none, and NaN for any other value."""
+    coded = to_category(values, label.column)
     meaning = {text.encode(): 1.0 for text in label.positive}
     meaning |= {text.encode(): 0.0 for text in label.negative}
     known = [meaning.get(value, np.nan) for value in coded.dictionary.to_pylist()]
-    codes = coded.indices.fill_null(len(known)).to_numpy()
-    result = np.array([*known, np.nan], np.float32)[codes]
-    unknown = {}
-    for row in np.flatnonzero(np.isnan(result)):
-        value = coded[int(row)].as_py()
-        unknown[int(row)] = "" if value is None else value.decode("utf-8", "replace")
-    return result, unknown
+    return np.array([*known, np.nan], np.float32)[coded.indices.to_numpy()]
 
 
 def _trim_hint(text: str) -> str:
     return "; set `trim: true`" if parse_number(text.strip()) is not None else ""
 
 
-def _wrong_type(name: str, values: pa.Array, use: str) -> UserError:
+def _wrong_type(name: str, values: pa.Array, use: str, remedy: str) -> UserError:
     return UserError(
-        f"column `{name}` has the type {values.type}, which cannot be {use}; drop it or convert it."
+        f"column `{name}` has the type {values.type}, which cannot be {use}; {remedy} or convert "
+        "it."
     )
 
 
@@ -309,6 +364,24 @@ def _record_numbers(data: bytes, form: Format, parsed: int) -> np.ndarray:
     if len(number) != parsed:
         raise RuntimeError(f"{parsed} records were parsed, but {len(number)} were found")
     return number
+
+
+def _without(data: bytes, form: Format, rows: Iterable[int]) -> bytes:
+    """The text with some records emptied, which are counted without empty lines."""
+    ends = _record_ends(data, form)
+    number = np.flatnonzero(~is_blank(data, ends))
+    pieces, last = [], 0
+    for record in sorted(number[list(rows)].tolist()):
+        pieces.append(data[last : int(ends[record - 1]) + 1 if record else 0])
+        last = int(ends[record])
+    return b"".join([*pieces, data[last:]])
+
+
+def _is_utf8(data: bytes) -> bool:
+    try:
+        return data.isascii() or bool(data.decode())
+    except UnicodeDecodeError:
+        return False
 
 
 def _record_ends(data: bytes, form: Format) -> np.ndarray:

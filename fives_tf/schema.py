@@ -11,6 +11,7 @@ import yaml
 
 from fives_tf.errors import UserError, nearest
 from fives_tf.mapping import Mapping
+from fives_tf.scored_log import Scoring
 
 VERSION = 1
 SPLITS = ("train", "valid", "test")
@@ -121,6 +122,7 @@ class Schema:
     columns: tuple[Column, ...]
     drop: tuple[str, ...]
     split: SplitRule
+    scoring: Scoring | None = None  # not part of the file: `for_scoring` sets it
 
     @classmethod
     def load(cls, path: str | Path) -> "Schema":
@@ -152,6 +154,14 @@ class Schema:
         schema._check_names(mapping.place)
         return schema
 
+    def for_scoring(self, scoring: Scoring) -> "Schema":
+        """What describes a log whose rows are only scored.
+
+        Such a log needs neither the label nor the columns of the split, it may have columns that
+        the schema does not know, and bad rows keep their place.
+        """
+        return dataclasses.replace(self, drop=(), split=SplitRule(), scoring=scoring)
+
     def to_yaml(self) -> str:
         """The schema as YAML text that `parse` reads back to an equal value."""
         form, label, split = self.format, self.label, self.split
@@ -182,13 +192,22 @@ class Schema:
 
     def used_columns(self) -> set[str]:
         """The columns whose values matter."""
-        return {self.label.column, *self.split.columns(), *(c.name for c in self.columns)}
+        kept = self.scoring.keep if self.scoring else ()
+        return {self.label.column, *self.split.columns(), *(c.name for c in self.columns), *kept}
 
     def check_columns(self, present: tuple[str, ...], file: str) -> None:
         """Refuses a file whose columns are not those that the schema describes."""
-        doubled = sorted({name for name in present if present.count(name) > 1})
+        doubled = {name for name in present if present.count(name) > 1}
+        if self.scoring is not None:
+            doubled &= self.used_columns()
         if doubled:
-            raise UserError(f"{file}: the column `{doubled[0]}` occurs twice; rename one of them.")
+            raise UserError(
+                f"{file}: the column `{min(doubled)}` occurs twice; rename one of them."
+            )
+        if self.scoring is not None:
+            features = [column.name for column in self.columns]
+            self.scoring.check_columns(features, present, file)
+            return
         described = self.used_columns() | set(self.drop)
         for name in sorted(described - set(present)):
             raise UserError(

@@ -124,6 +124,11 @@ def holds(directory: str, path: str) -> bool:
     return os.path.realpath(_local(path)).startswith(root)
 
 
+def same(path: str, other: str) -> bool:
+    """Whether two paths lead to the same place."""
+    return os.path.realpath(_local(path)) == os.path.realpath(_local(other))
+
+
 @contextlib.contextmanager
 def lock(path: str) -> Iterator[None]:
     """Holds a lock file that no other process has; the system lets go of it if we are killed."""

@@ -67,10 +67,30 @@ def make_plan(
 ) -> Plan:
     """Scans the log for the ends of records, cuts it into pieces, and keeps the result."""
     run = uuid.uuid4().hex[:12]
+    result = storage.join(workspace.work, run, "scan.json")
+    pieces, rows = cut_by_workers(files, schema, piece_bytes, result, options)
+    if rows == 0:
+        raise UserError(f"{', '.join(file.path for file in files)}: no row to read.")
+    plan = Plan(run, fingerprint, files, piece_bytes, pieces, rows)
+    plan.save(workspace.plan)
+    return plan
+
+
+def cut_by_workers(
+    files: list[LogFile], schema: Schema, piece_bytes: int, result: str, options: PipelineOptions
+) -> tuple[list[Piece], int]:
+    """Cuts a log on Beam's workers: its pieces, and the number of its rows.
+
+    Args:
+        files: The files of the log.
+        schema: What its columns mean.
+        piece_bytes: The size of a piece.
+        result: The file by which the workers tell what they found.
+        options: Options for Beam.
+    """
     ranges = text_ranges(files, schema.format, piece_bytes)
     scans: dict[Range, RangeScan] = {}
     if ranges:
-        result = storage.join(workspace.work, run, "scan.json")
 
         def build(pipeline: beam.Pipeline) -> None:
             scanned = (
@@ -87,12 +107,7 @@ def make_plan(
 
         runner.run(options, build)
         scans = _read_scans(result, ranges)
-    pieces, rows = plan_pieces(files, schema.format, scans)
-    if rows == 0:
-        raise UserError(f"{', '.join(file.path for file in files)}: no row to read.")
-    plan = Plan(run, fingerprint, files, piece_bytes, pieces, rows)
-    plan.save(workspace.plan)
-    return plan
+    return plan_pieces(files, schema.format, scans)
 
 
 def _scan(

@@ -28,14 +28,13 @@ def pipeline_options(
         workers: How many workers the in-process runner has; 0 for one a processor core.
         worker_kind: `threads` or `processes`.
     """
-    options = PipelineOptions(flags)
-    named = options.view_as(StandardOptions).runner
-    if named is not None:
-        _check_runner(named)
+    options = named_runner(flags)
+    if options is not None:
         if workers:
+            named = options.view_as(StandardOptions).runner
             raise UserError(f"--workers is for the in-process runner, not for {named}.")
         return options
-    _refuse_unknown(options)
+    _refuse_unknown(PipelineOptions(flags))
     mode = {"threads": "multi_threading", "processes": "multi_processing"}[worker_kind]
     workers = workers or os.cpu_count() or 1
     if workers == 1 and worker_kind == "threads":
@@ -48,6 +47,16 @@ def pipeline_options(
             *flags,
         ]
     )
+
+
+def named_runner(flags: list[str]) -> PipelineOptions | None:
+    """Beam's options if the flags name a runner, and None if they do not."""
+    options = PipelineOptions(flags)
+    named = options.view_as(StandardOptions).runner
+    if named is None:
+        return None
+    _check_runner(named)
+    return options
 
 
 def is_local(options: PipelineOptions) -> bool:

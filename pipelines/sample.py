@@ -8,7 +8,6 @@ import contextlib
 import dataclasses
 import json
 from collections.abc import Iterable, Iterator
-from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 
 import numpy as np
@@ -20,7 +19,7 @@ from fives_tf.errors import UserError
 from fives_tf.parsing import Rows
 from fives_tf.schema import SPLITS, Format, Label, Schema, SplitRule
 from fives_tf.splitting import Splitter
-from pipelines.pieces import Range, plan_pieces, scan_range, text_ranges
+from pipelines.pieces import cut_log
 from pipelines.sources import LogFile, Piece, open_log, read_blocks
 
 STRETCHES = 32
@@ -154,19 +153,7 @@ class Stretches:
 def _cut(files: list[LogFile], schema: Schema, view: progress.View) -> tuple[list[Piece], int]:
     """The pieces of a log, small ones, and the number of its rows."""
     size = max(_PIECE_BYTES, sum(file.size for file in files) // _MOST_PIECES)
-    ranges = text_ranges(files, schema.format, size)
-
-    def share(part: Range) -> int:
-        file = files[part.file]
-        return file.size if storage.codec(file.path) else part.end - part.start
-
-    scans, done = {}, 0
-    with ThreadPoolExecutor() as pool:
-        found = pool.map(lambda part: scan_range(part, files, schema.format, size), ranges)
-        for part, one in zip(ranges, found, strict=True):
-            scans[part], done = one, done + share(part)
-            view.update(0, done)
-    pieces, total = plan_pieces(files, schema.format, scans)
+    pieces, total = cut_log(files, schema.format, size, lambda done: view.update(0, done))
     if total == 0:
         raise UserError(f"{', '.join(file.path for file in files)}: no row to read.")
     return pieces, total

@@ -6,6 +6,7 @@ begins and ends between records, a whole compressed file, or a row group of a Pa
 """
 
 import functools
+from collections import Counter
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 
@@ -15,12 +16,13 @@ import pyarrow.parquet as pq
 
 from fives_tf import storage
 from fives_tf.errors import UserError
-from fives_tf.parsing import Rows, parse_batch, parse_text
-from fives_tf.scanning import scan
+from fives_tf.parsing import Rows, ascii_only, parse_batch, parse_text
+from fives_tf.scanning import blank_comments, scan
 from fives_tf.schema import Format, Schema
 from fives_tf.splitting import file_split
 
 PARQUET_ROWS = 65_536
+WIDTH_RECORDS = 100  # that tell whether a file without a header has the label
 _BOM = b"\xef\xbb\xbf"
 
 
@@ -82,7 +84,10 @@ class Block:
     @functools.cached_property
     def rows(self) -> Rows:
         """The rows; a block that nobody asks is not parsed."""
-        return self.parse()
+        try:
+            return self.parse()
+        except UserError as error:
+            raise UserError(f"{self.piece.file.path}: {error}") from None
 
 
 def open_log(patterns: Iterable[str], schema: Schema) -> list[LogFile]:
@@ -90,7 +95,7 @@ def open_log(patterns: Iterable[str], schema: Schema) -> list[LogFile]:
     files = []
     for info in storage.find(patterns):
         split = file_split(schema, info.path)
-        file = LogFile(info.path, info.size, info.modified, split, *_head(info.path, schema.format))
+        file = LogFile(info.path, info.size, info.modified, split, *_head(info.path, schema))
         schema.check_columns(file.columns, info.path)
         files.append(file)
     return files
@@ -128,56 +133,94 @@ def read_first(file: LogFile, schema: Schema, size: int = 1 << 20) -> Rows:
 def _text_block(
     piece: Piece, index: int, size: int, data: bytes, schema: Schema, row: int, line: int
 ) -> Block:
-    columns = piece.file.columns
-
-    def parse() -> Rows:
-        try:
-            return parse_text(data, columns, schema, row, line)
-        except UserError as error:
-            raise UserError(f"{piece.file.path}: {error}") from None
-
+    parse = functools.partial(parse_text, data, piece.file.columns, schema, row, line)
     return Block(piece, index, size, parse)
 
 
-def _head(path: str, form: Format) -> tuple[tuple[str, ...], int, int]:
+def _head(path: str, schema: Schema) -> tuple[tuple[str, ...], int, int]:
     """The columns of a file, the byte at which its rows begin, and the lines before."""
+    form = schema.format
     if form.kind == "parquet":
         try:
             with storage.open_read(path) as file:
                 return tuple(pq.read_schema(file).names), 0, 0
         except pa.ArrowInvalid as error:
             raise UserError(f"{path}: is not a Parquet file ({error}).") from None
-    data, start, lines = _Peek(path), 0, 0
-    if data[:3] == _BOM:
-        start = len(_BOM)
-    if not form.header:
+    data = _Peek(path)
+    start = len(_BOM) if data[:3] == _BOM else 0
+    if not form.header and schema.scoring is None:
         return form.columns, start, 0
-    while True:  # passes over empty lines and comments before the header
-        end = data.record_end(start, form)
-        record = data[start:end]
-        start, lines = end, lines + record.count(b"\n")
-        if not record:
-            raise UserError(f"{path}: is empty, expected a header line with column names.")
-        if record.strip() and not (form.comment and record.startswith(form.comment.encode())):
-            return _column_names(record.rstrip(b"\r\n") + b"\n", form, path), start, lines
+    first, lines = _first_record(data, start, form)
+    if not form.header:
+        return _columns_by_width(data.records(first, WIDTH_RECORDS, form), schema), start, 0
+    header = data.records(first, 1, form)
+    if not header:
+        raise UserError(f"{path}: is empty, expected a header line with column names.")
+    names = _column_names(header, form, path)
+    return names, first + len(header), lines + header.count(b"\n")
+
+
+def _first_record(data: "_Peek", start: int, form: Format) -> tuple[int, int]:
+    """Where the first record begins, and the lines before; comments are passed over."""
+    lines = 0
+    while True:
+        record = data.records(start, 1, form)
+        comment = form.comment and record.startswith(form.comment.encode())
+        if not record or (record.strip() and not comment):
+            return start, lines
+        start, lines = start + len(record), lines + record.count(b"\n")
+
+
+def _columns_by_width(records: bytes, schema: Schema) -> tuple[str, ...]:
+    """The columns of a file without a header that is to be scored.
+
+    It has no label if more of its first records have one column less than the schema lists than
+    have all of them.
+    """
+    names, label = schema.format.columns, schema.label.column
+    widths: Counter[int] = Counter()
+
+    def count(row: pa_csv.InvalidRow) -> str:
+        widths[row.actual_columns] += 1
+        return "skip"
+
+    if records:
+        records = ascii_only(blank_comments(records, schema.format))
+        widths[len(names)] = _read_csv(records, schema.format, names, count).num_rows
+    if widths[len(names) - 1] > widths[len(names)]:
+        return tuple(name for name in names if name != label)
+    return names
 
 
 def _column_names(header: bytes, form: Format, path: str) -> tuple[str, ...]:
     try:
-        names = pa_csv.read_csv(
-            pa.BufferReader(header),
-            parse_options=pa_csv.ParseOptions(
-                delimiter=form.delimiter,
-                quote_char=form.quote or False,
-                newlines_in_values=form.quote is not None,
-            ),
-        ).column_names
+        names = _read_csv(header, form).column_names
     except (UnicodeDecodeError, pa.ArrowInvalid):
         raise UserError(
             f"{path}: the header is not UTF-8 text. Is it {form.kind}, and does the name end in "
             ".gz or .zst if it is compressed?"
         ) from None
     return tuple(name.strip() if form.trim else name for name in names)
+
+
+def _read_csv(
+    records: bytes,
+    form: Format,
+    names: tuple[str, ...] | None = None,
+    set_aside: Callable[[pa_csv.InvalidRow], str] | None = None,
+) -> pa.Table:
+    """Reads a few records; without names the first holds them."""
+    return pa_csv.read_csv(
+        pa.BufferReader(records + b"\n"),
+        # All in one block, as a record may be longer than one commonly is.
+        read_options=pa_csv.ReadOptions(column_names=names, block_size=len(records) + 2),
+        parse_options=pa_csv.ParseOptions(
+            delimiter=form.delimiter,
+            quote_char=form.quote or False,
+            newlines_in_values=form.quote is not None,
+            invalid_row_handler=set_aside,
+        ),
+    )
 
 
 class _Peek:
@@ -192,12 +235,15 @@ class _Peek:
         self._grow(part.stop)
         return self._data[part]
 
-    def record_end(self, start: int, form: Format) -> int:
-        """Where the record that begins at `start` ends; the end of the file if it is the last."""
+    def records(self, start: int, most: int, form: Format) -> bytes:
+        """The records from `start` on, at most so many; comments and empty lines count too."""
         while True:
-            ends = scan(self._data[start:], form).ends
-            if len(ends) or self._ended:
-                return start + int(ends[0]) + 1 if len(ends) else len(self._data)
+            data = self._data[start:]
+            ends = scan(data, form).ends[:most]
+            if len(ends) == most:
+                return data[: int(ends[-1]) + 1]
+            if self._ended:
+                return data
             self._grow(2 * len(self._data) + 4096)
 
     def _grow(self, size: int) -> None:

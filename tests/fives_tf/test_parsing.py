@@ -13,6 +13,7 @@ from hypothesis import strategies as st
 from fives_tf.errors import UserError
 from fives_tf.parsing import CATEGORY, Reject, parse_batch, parse_text
 from fives_tf.schema import Schema
+from fives_tf.scored_log import Scoring
 
 NAMES = ("y", "n", "c", "d")
 SIGNS = st.sampled_from("ab\"',;|\t \r\n#ä日\N{GRINNING FACE}\x00")
@@ -246,6 +247,20 @@ def test_a_quote_within_a_value_does_not_shift_the_lines_of_rejects():
     ]
 
 
+@pytest.mark.parametrize("bom", [b"", "\N{BYTE ORDER MARK}".encode()])
+def test_a_malformed_record_that_is_not_utf8_is_rejected_as_any_other(bom):
+    data = bom + b'\xff,1\n\n1,2,\xe4,b\n1,"\xff\n",\r\n0,3,a,\xff\n\xff'
+    rows = parse(data)
+    assert good_rows(rows)[0] == [(1.0, 2.0, b"\xe4", b"b"), (0.0, 3.0, b"a", b"\xff")]
+    assert rows.number.tolist() == [2, 4]
+    assert [(reject.line, reject.reason) for reject in rows.rejects] == [
+        (1, "has 2 columns, expected 4"),
+        (4, "has 3 columns, expected 4"),
+        (7, "has 1 columns, expected 4"),
+    ]
+    assert rows.rejects[1].text == '1,"\N{REPLACEMENT CHARACTER}\n",'
+
+
 def test_bytes_that_are_not_utf8_are_categories_but_no_numbers_and_no_labels():
     rows = parse(b"1,2,\xff\xfe,b\n1,\xff,a,b\n\xff,3,a,b\n0,\xc3\xa4,a,b\n0,4,\xff,b\n")
     assert good_rows(rows) == (
@@ -406,3 +421,51 @@ def test_text_and_batches_give_the_same_rows(table):
     from_batch = parse_batch(batch, schema(), 3, 1)
     from_text = parse(written(table).encode(), first_row=3)
     assert good_rows(from_batch) == good_rows(from_text)
+
+
+def score(data, names=NAMES, keep=(), first_row=0, **changes):
+    return parse_text(data, names, schema(**changes).for_scoring(Scoring(keep)), first_row, 1)
+
+
+def test_rows_that_are_scored_keep_their_place_whatever_is_wrong_with_them():
+    rows = score(b"1,2,a,b\n0,x,c,d\n\n1,2\n?,5,e,f\n", keep=("n", "d"), first_row=10)
+    assert rows.number.tolist() == [10, 11, 13, 14]
+    assert rows.bad.tolist() == [False, True, True, False]
+    assert numbers(rows) == [2.0, None, None, 5.0]
+    assert categories(rows) == [b"a", b"c", None, b"e"]
+    kept = {name: values.to_pylist() for name, values in rows.kept.items()}
+    assert kept == {"n": [b"2", b"x", None, b"5"], "d": [b"b", b"d", None, b"f"]}
+    np.testing.assert_array_equal(rows.label, np.array([1, 0, np.nan, np.nan], np.float32))
+    assert [reject.line for reject in rows.rejects] == [2, 4]
+
+
+def test_rows_that_are_scored_need_neither_label_nor_time():
+    split = {"by": "time", "column": "t", "valid_from": 3, "test_from": 4}
+    rows = score(b"2,a,b,more\n", ("n", "c", "d", "new"), split=split)
+    assert (rows.keys, rows.kept, rows.rejects) == ({}, {}, ())
+    assert np.isnan(rows.label).tolist() == [True]
+    assert numbers(rows) == [2.0]
+
+
+def test_a_column_that_cannot_be_text_cannot_be_kept():
+    columns = {"y": [1], "n": [1.5], "c": ["a"], "d": ["b"], "i": [[7]]}
+    with pytest.raises(UserError) as caught:
+        parse_batch(pa.record_batch(columns), schema().for_scoring(Scoring(("i",))), 0, 1)
+    assert str(caught.value) == (
+        "column `i` has the type list<item: int64>, which cannot be kept as text; leave it out of "
+        "--keep or convert it."
+    )
+
+
+def test_a_feature_that_a_scored_file_lacks_is_not_in_the_batch():
+    rows = score(b"1,a\n", ("y", "c"))
+    assert rows.batch.schema.names == ["c"]
+
+
+def test_kept_values_of_a_batch_are_text_and_null_stays_null():
+    columns = {"y": [1, 0], "n": [1.5, None], "c": ["a", None], "d": ["b", "b"], "i": [7, None]}
+    scored = schema().for_scoring(Scoring(("i", "c")))
+    rows = parse_batch(pa.record_batch(columns), scored, 0, 1)
+    kept = {name: values.to_pylist() for name, values in rows.kept.items()}
+    assert kept == {"i": [b"7", None], "c": [b"a", None]}
+    assert categories(rows) == [b"a", b""]

@@ -8,6 +8,7 @@ from hypothesis import strategies as st
 from fives_tf.errors import UserError, nearest
 from fives_tf.mapping import Mapping
 from fives_tf.schema import Column, Discretize, Format, Label, Schema, SplitRule
+from fives_tf.scored_log import Scoring
 
 EXAMPLES = sorted(Path(__file__).parents[2].glob("examples/schemas/*.yaml"))
 ODD_NAMES = [
@@ -690,6 +691,26 @@ def test_the_column_of_the_split_must_be_there():
     schema.check_columns(("y", "age", "job", "user"), "a.csv")
     with pytest.raises(UserError, match="has no column `user`"):
         schema.check_columns(("y", "age", "job"), "a.csv")
+
+
+def test_a_file_that_is_scored_needs_its_features_and_what_is_kept():
+    schema = parse(drop=["id"], split={"by": "hash", "key": "user"})
+    scored = schema.for_scoring(Scoring(("town",)))
+    scored.check_columns(("job", "town", "age", "new", "new"), "a.csv")
+    assert scored.used_columns() == {"y", "age", "job", "town"}
+    with pytest.raises(UserError, match="has no column `age`, which the model reads"):
+        scored.check_columns(("job", "town"), "a.csv")
+    with pytest.raises(UserError, match="has no column `town` to keep"):
+        scored.check_columns(("job", "age"), "a.csv")
+    with pytest.raises(UserError, match="the column `job` occurs twice"):
+        scored.check_columns(("job", "age", "town", "job"), "a.csv")
+
+
+def test_a_file_that_is_scored_may_lack_features_if_that_is_allowed():
+    scored = parse().for_scoring(Scoring(allow_missing=True))
+    scored.check_columns(("job",), "a.csv")
+    with pytest.raises(UserError, match="has none of the columns that the model reads"):
+        scored.check_columns(("y",), "a.csv")
 
 
 def test_a_mapping_converts_what_is_asked_for():

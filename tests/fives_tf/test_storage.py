@@ -36,6 +36,12 @@ def decompressed(path, size=7):
         return b"".join(iter(lambda: stream.read(size), b""))
 
 
+def test_paths_to_the_same_place_are_the_same(tmp_path):
+    (tmp_path / "link").symlink_to(tmp_path / "a.txt")
+    assert storage.same(str(tmp_path / "link"), f"{tmp_path}/./a.txt")
+    assert not storage.same(str(tmp_path / "b.txt"), str(tmp_path / "a.txt"))
+
+
 def test_a_file_takes_its_name_when_it_is_whole(tmp_path):
     path = str(tmp_path / "new" / "a.txt")
     with storage.create(path) as file:

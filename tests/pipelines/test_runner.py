@@ -26,6 +26,15 @@ def test_a_named_runner_gets_its_flags():
     assert options.get_all_options()["flink_master"] == "host:1"
 
 
+def test_only_a_runner_that_is_named_is_taken_from_the_flags():
+    assert runner.named_runner([]) is None
+    assert runner.named_runner(["--job_name=x"]) is None
+    options = runner.named_runner(["--runner=FnApiRunner"])
+    assert options.view_as(StandardOptions).runner == "FnApiRunner"
+    with pytest.raises(UserError, match="--runner=NoRunner: "):
+        runner.named_runner(["--runner=NoRunner"])
+
+
 def test_a_flag_that_beam_does_not_know_is_refused():
     with pytest.raises(UserError, match="unknown flag --job_nam; did you mean `job_name`"):
         runner.pipeline_options(["--job_nam=x"])

@@ -14,6 +14,7 @@ from hypothesis import strategies as st
 
 from fives_tf.errors import UserError
 from fives_tf.schema import Schema
+from fives_tf.scored_log import Scoring
 from pipelines import sources
 from pipelines.pieces import plan_pieces, scan_range, text_ranges
 from pipelines.sources import open_log, read_blocks
@@ -271,6 +272,42 @@ def test_a_header_may_be_quoted_with_line_breaks_and_longer_than_a_piece(tmp_pat
         read = Read([path], schema, piece_bytes)
         assert read.rows == [(0, 1.0, b"p", b"q")]
         assert read.rejects == [(4, "r,?,x,s")]
+
+
+def test_a_header_may_be_longer_than_a_block_of_the_parser(tmp_path):
+    name = "long" * 300_000
+    path = write(tmp_path / "a.csv", f"a,y,b,{name}\np,1,q,x\n".encode())
+    assert Read([path], make_schema(drop=[name])).rows == [(0, 1.0, b"p", b"q")]
+
+
+LABELLED, UNLABELLED = ("a", "y", "b"), ("a", "b")
+
+
+@pytest.mark.parametrize(
+    ("content", "columns"),
+    [
+        (b"", LABELLED),
+        (b"\n\n", LABELLED),
+        (b"p,1,q\n", LABELLED),
+        (b"p,q\n", UNLABELLED),
+        (b"p", LABELLED),
+        (b"p,1,q,r\n" * 9, LABELLED),
+        (b"p,q\n" + b"p,1,q\n" * 2, LABELLED),
+        (b"p,1,q\n" + b"p,q\n" * 2, UNLABELLED),
+        (b"p,q\np,1,q\n", LABELLED),
+        (b"#\n" * 200 + b"p,q\n# p,1,q\n# p,1,q\n\n", UNLABELLED),
+        (b'"p,1,q\n",q\n', UNLABELLED),
+        (b"\xff,\xff\n", UNLABELLED),
+        (b"p" * 3_000_000 + b",q\np,q", UNLABELLED),
+    ],
+    ids=lambda value: str(value)[:30],
+)
+def test_a_file_without_a_header_has_no_label_if_its_first_records_lack_it(
+    tmp_path, content, columns
+):
+    schema = make_schema(header=False, columns=COLUMNS, comment="#").for_scoring(Scoring())
+    path = write(tmp_path / "a.csv", content)
+    assert Read([path], schema).files[0].columns == columns
 
 
 def test_a_header_is_trimmed_if_values_are(tmp_path):
