@@ -1,14 +1,19 @@
 """Each program of `benchmarks/` runs from end to end on a tiny setting; nothing is measured."""
 
 import dataclasses
+import gzip
 import importlib
+import io
 import json
 import os
+import shutil
 from pathlib import Path
 
 import numpy as np
 import pytest
+import tensorflow as tf
 
+from fives_tf.config import SearchConfig
 from fives_tf.crosses import Cross
 from fives_tf.dataset import Dataset
 from fives_tf.errors import UserError
@@ -98,7 +103,7 @@ def test_quality_reads_the_test_split_once(program, data_directory, tmp_path, ca
     assert "employee, one model, 1 seeds" in capsys.readouterr().out
     result = written(out)
     default, paper = result["cells"]
-    assert set(default["test"]) == {"one", "members", "lr"}
+    assert set(default["test"]) == {"one", "members", "lr", "light"}
     assert set(paper["test"]) == {"one", "members"}
     assert default["test"]["one"] != default["test"]["members"]
     assert paper["test"]["one"] == paper["test"]["members"]
@@ -229,6 +234,132 @@ def test_scaling_refuses_what_it_cannot_compare_or_divide(program):
     for flag, message in (("--replicas=2,4", "expected 1"), ("--batch=1023", "divided by 2")):
         with pytest.raises(UserError, match=message):
             scaling.run([flag])
+
+
+@pytest.fixture
+def small_criteo(program, tmp_path, monkeypatch):
+    """A directory of data whose Criteo log has few rows."""
+    random = np.random.default_rng(0)
+    rows = [
+        [str(random.integers(2)), *map(str, random.integers(9, size=13)), *"abc" * 8, "", "é"]
+        for _ in range(1200)
+    ]
+    for row in rows:
+        row[14:18] = random.choice(["x", "y", ""], size=4)
+    path = tmp_path / "data" / "criteo" / "log.tsv.gz"
+    path.parent.mkdir(parents=True)
+    path.write_bytes(gzip.compress("".join("\t".join(row) + "\n" for row in rows).encode()))
+    protocol = program("protocol")
+    source = protocol.Source(("criteo/log.tsv.gz",), len(rows), 240)
+    monkeypatch.setitem(protocol.SOURCES, "criteo", source)
+    return tmp_path / "data"
+
+
+@pytest.mark.slow
+@pytest.mark.usefixtures("one_process")
+def test_serving_measures_each_model_and_signature(
+    program, small_criteo, tmp_path, capsys, monkeypatch
+):
+    serving = program("serving")
+    if shutil.which("gcc") is None:
+        pytest.skip("there is no gcc to compile the program that measures")
+    monkeypatch.setattr(serving, "SETTINGS", ((1e-3, 1e-3, 0.0, 0.0, 1), (1e-2, 1e-3, 0.0, 0.5, 1)))
+    out, work = tmp_path / "out.json", tmp_path / "work"
+    flags = [f"--data={small_criteo}", f"--work={work}", f"--out={out}", *SET]
+    serving.run([*flags, "--batches=1,3", "--turns=2", "--runs=5"])
+    result = written(out)
+    measured = [(one["model"], one["signature"], one["batch"]) for one in result["measured"]]
+    assert measured == [
+        (model, signature, batch)
+        for signature in ("serving_default", "examples", "ids")
+        for batch in (1, 3)
+        for model in ("fives", "light", "dnn")
+    ]
+    assert all(0 < one["p50_milliseconds"] <= one["p99_milliseconds"] for one in result["measured"])
+    assert all(one["rows_per_second"] > 0 for one in result["measured"])
+    assert all(0 < result["test"][model]["auc"] < 1 for model in serving.MODELS)
+    tried = [setting["valid_auc"] for setting in result["dnn"]["tried"]]
+    assert tried[result["dnn"]["chosen"]] == max(tried) == result["valid_auc"]["dnn"]
+    assert capsys.readouterr().out.count("reached") == 3
+    trained = {path: path.stat().st_mtime_ns for path in work.rglob("*.index")}
+    serving.run([*flags, "--batches=1", "--turns=1", "--runs=1"])
+    assert {path: path.stat().st_mtime_ns for path in work.rglob("*.index")} == trained
+    assert written(out)["test"] == result["test"]
+
+
+@pytest.mark.usefixtures("one_process")
+def test_serving_sends_the_same_rows_to_every_signature(program, small_criteo, tmp_path):
+    """What the requests of a model's signatures hold is scored alike."""
+    models, protocol = program("serving_models"), program("protocol")
+    dataset = protocol.prepare("criteo", 0, small_criteo, tmp_path / "work")
+    rival = models._Rival(
+        dataset,
+        SearchConfig.make(xla=False, batch=512).resolve(100),
+        str(tmp_path / "work"),
+        2,
+        models.Setting(1e-3, 1e-3, 0.0, 0.0, 1),
+    )
+    path = str(tmp_path / "exports" / "dnn" / "1")
+    models._export_dnn(rival._build(1), dataset, path)
+    rows = models.test_rows(dataset.directory, str(small_criteo))
+    assert rows.batch.num_rows == 240
+    names = ("serving_default", "examples", "ids")
+    models.write_requests(
+        rows, dataset.directory, str(tmp_path / "exports"), str(tmp_path), names, [7]
+    )
+    with tf.compat.v1.Session(graph=tf.Graph()) as session:
+        tf.compat.v1.saved_model.load(session, ["serve"], path)
+        scores = [
+            session.run(*read_request((tmp_path / f"dnn-{name}-7").read_bytes())) for name in names
+        ]
+    assert scores[0].shape == (7,)
+    assert len(set(scores[0].tolist())) > 1
+    for other in scores[1:]:
+        np.testing.assert_allclose(other, scores[0], rtol=1e-6)
+
+
+def read_request(content):
+    """What to fetch and what to feed, by name, from a file that `latency.c` reads."""
+    file = io.BytesIO(content)
+
+    def numbers(count):
+        return np.frombuffer(file.read(4 * count), np.int32).tolist()
+
+    def text():
+        return file.read(*numbers(1))
+
+    fetch, feeds = text().decode(), {}
+    for _ in range(*numbers(1)):
+        name = text().decode()
+        kind, dimensions = numbers(2)
+        shape, dtype = numbers(dimensions), tf.dtypes.as_dtype(kind)
+        count = int(np.prod(shape))
+        if dtype == tf.string:
+            values = np.array([text() for _ in range(count)], object)
+        else:
+            values = np.frombuffer(file.read(dtype.size * count), dtype.as_numpy_dtype)
+        feeds[name] = values.reshape(shape)
+    assert not file.read()
+    return fetch, feeds
+
+
+def test_serving_judges_the_light_model_by_one_row(program):
+    serving = program("serving")
+    measured = [
+        {"model": model, "signature": signature, "batch": batch, "p50_milliseconds": p50 * batch}
+        for signature, light in (("serving_default", 0.5), ("examples", 0.51))
+        for batch in (1, 32)
+        for model, p50 in (("fives", 2.0), ("light", light), ("dnn", 1.0))
+    ]
+    assert [criterion["reached"] for criterion in serving.judge(measured)] == [True, False]
+    figures = serving.summarize(np.array([[1.0, 1.0, 4.0]]), 32)
+    assert figures["p50_milliseconds"] == 1
+    assert figures["rows_per_second"] == 16_000
+
+
+def test_serving_says_which_data_it_misses(program, tmp_path):
+    with pytest.raises(UserError, match="set FIVES_DATA"):
+        program("serving").run([f"--data={tmp_path}", f"--work={tmp_path}"])
 
 
 def test_what_stops_an_own_process_is_told(program):

@@ -19,6 +19,7 @@ import numpy as np, tensorflow as tf
 from fives_tf.config import SearchConfig
 from fives_tf.models import precision
 from fives_tf.models.build import Facts, build_fives, build_lr
+from fives_tf.models.dnn import DNN
 from fives_tf.models.fives import FivesForm, FivesModel
 from fives_tf.models.lr import LogisticRegression
 from fives_tf.training.optimizers import make_optimizer
@@ -76,6 +77,14 @@ def lr():
     return LogisticRegression(FREQUENCY, [0.1, 0.01], BATCH, 0.3, make_optimizer("lazy_adam", 0.1))
 
 
+def dnn():
+    return DNN(
+        FIELDS, FREQUENCY, BATCH,
+        {"embedding": make_optimizer("lazy_adam", 0.05), "network": make_optimizer("adam", 0.05)},
+        dim=2, hidden=(5, 3), l2=0.01, dropout=0.3, stddev=0.3, jit=False,
+    )
+
+
 def loss_scale():
     precision.PATIENCE = 2
     with two.scope():
@@ -112,6 +121,7 @@ def rates(scale_rates):
 pairs = list(batches(6))
 found = {
     "lr": [train(strategy, lr, list(batches(3))) for strategy in (one, two)],
+    "dnn": [train(strategy, dnn, list(batches(3))) for strategy in (one, two)],
     "loss_scale": loss_scale(),
     "rates": rates(False),
     "scaled_rates": rates(True),
@@ -136,7 +146,7 @@ def found():
     return json.loads(run.stdout)
 
 
-@pytest.mark.parametrize("model", ["float32", "float16", "lr"])
+@pytest.mark.parametrize("model", ["float32", "float16", "lr", "dnn"])
 def test_two_replicas_learn_what_one_device_does(found, model):
     # A sum of float16 numbers may differ in its last bit, of eleven.
     limits = {"rtol": 1e-2, "atol": 1e-3} if model == "float16" else {"rtol": 1e-4, "atol": 1e-6}
