@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.serving import tiny
+from tests.serving import odd, tiny
 from tests.serving.server import TestServer
 
 
@@ -51,3 +51,15 @@ def tiny_server(tmp_path_factory) -> Iterator[TestServer]:
     with TestServer(directory) as server:
         server.wait_for(3)
         yield server
+
+
+@pytest.fixture(scope="session")
+def log(tmp_path_factory) -> odd.Odd:
+    """A log with odd names, its run and its exports."""
+    return odd.make(tmp_path_factory.mktemp("odd"))
+
+
+@pytest.fixture(params=["fives", "light"])
+def model(request, log) -> Path:
+    """An exported version."""
+    return log.exports[request.param] / "1"

@@ -1,13 +1,10 @@
 """A log with columns whose names neither Python nor TensorFlow takes, a run on it, and exports."""
 
 import csv
-import functools
 import io
 import random
 from dataclasses import dataclass
 from pathlib import Path
-
-import pytest
 
 from fives_tf.dataset import Dataset
 from fives_tf.run import Run
@@ -50,14 +47,8 @@ class Odd:
         return {name: values[:count] for name, values in self.columns.items()}
 
 
-def make(factory: pytest.TempPathFactory) -> Odd:
-    """Makes it all, once a session."""
-    return _make(factory.getbasetemp() / "odd")
-
-
-@functools.cache
-def _make(directory: Path) -> Odd:
-    directory.mkdir()
+def make(directory: Path) -> Odd:
+    """Makes it all in an empty directory."""
     schema = Schema.parse(SCHEMA)
     rows = _rows()
     names = ["click", *(column.name for column in schema.columns)]

@@ -90,8 +90,7 @@ class Served:
 
 
 @pytest.fixture(scope="module", params=["fives", "light"])
-def served(request, serving, tmp_path_factory):
-    log = odd.make(tmp_path_factory)
+def served(request, serving, log):
     exports = log.exports[request.param]
     addresses = serving(exports)
     path = quick.TrainingPath(log.run, exports / "1", request.param == "light")

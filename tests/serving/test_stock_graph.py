@@ -24,16 +24,6 @@ ROWS = 50
 TOLERANCE = 1e-6
 
 
-@pytest.fixture(scope="module")
-def log(tmp_path_factory):
-    return odd.make(tmp_path_factory)
-
-
-@pytest.fixture(params=["fives", "light"])
-def model(request, log):
-    return log.exports[request.param] / "1"
-
-
 @pytest.fixture
 def path(log, model):
     return quick.TrainingPath(log.run, model, light=model.parent.name == "light")

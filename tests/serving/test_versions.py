@@ -37,16 +37,6 @@ WARM_UP = f"{EXTRA}/tf_serving_warmup_requests"
 TOLERANCE = 1e-6
 
 
-@pytest.fixture(scope="module")
-def log(tmp_path_factory):
-    return odd.make(tmp_path_factory)
-
-
-@pytest.fixture(params=["fives", "light"])
-def model(request, log):
-    return log.exports[request.param] / "1"
-
-
 def versions(exports: Path) -> list[int]:
     """What a server takes for versions."""
     return sorted(int(path.name) for path in exports.glob("*") if re.fullmatch("[0-9]+", path.name))
