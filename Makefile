@@ -20,6 +20,9 @@ demo: $(VENV)/ready
 	$(BIN)/fives search $(DEMO)/dataset --run $(DEMO)/run --overwrite
 	$(BIN)/fives evaluate $(DEMO)/run --split test
 	$(BIN)/fives crosses $(DEMO)/run --top 10 --truth $(DEMO)/log/truth.json
+	$(BIN)/fives export $(DEMO)/run --to $(DEMO)/exports
+	$(BIN)/fives predict $(DEMO)/exports --input $(DEMO)/log/log.csv \
+		--output $(DEMO)/scores.parquet --overwrite
 
 test: $(VENV)/ready
 	$(BIN)/python -m pytest -n 2 $(ARGS)
