@@ -5,7 +5,9 @@ import dataclasses
 import tensorflow as tf
 
 from fives_tf import storage
+from fives_tf.cross_encoding import CrossEncoding
 from fives_tf.dataset import Dataset
+from fives_tf.encoding import Encoding
 from fives_tf.errors import UserError
 from fives_tf.light import STAGES, Light
 from fives_tf.models.build import Facts, build_fives
@@ -15,27 +17,27 @@ from fives_tf.search import open_source
 from fives_tf.training.crossing import Crossing
 
 
-def load_models(run: Run, dataset: Dataset, xla: bool | None = None) -> list[FivesModel]:
+def load_models(
+    run: Run,
+    dataset: Dataset,
+    xla: bool | None = None,
+    crosses: CrossEncoding | None = None,
+) -> list[FivesModel]:
     """The models that a run ended with; their mean is the prediction.
 
     Args:
         run: A run that is complete.
         dataset: Its dataset.
         xla: Whether to compile them; as the run did unless set.
+        crosses: What `weighed_crosses` gives, if the caller has it already.
     """
     config, edges = run.config, run.adjacency.binary
     if xla is not None:
         config = dataclasses.replace(config, xla=xla)
     plain = weighed = Facts.of(dataset, config)
-    if any(run.manifest["weighs_crosses"]):
-        directory = storage.join(run.directory, LIGHT)
-        light = Light.load(directory, dataset.encoding)
-        if light is None:
-            raise UserError(
-                f"{directory}: is not complete, and the models of the run need its crosses; copy "
-                "the run again, or search again with --overwrite."
-            )
-        weighed = plain.with_crosses(light.crosses)
+    crosses = crosses or weighed_crosses(run, dataset.encoding)
+    if crosses is not None:
+        weighed = plain.with_crosses(crosses)
     given = None if config.after == "nothing" else edges
     models = []
     for path, weighs in zip(run.member_paths(), run.manifest["weighs_crosses"], strict=True):
@@ -43,6 +45,20 @@ def load_models(run: Run, dataset: Dataset, xla: bool | None = None) -> list[Fiv
         tf.train.Checkpoint(model=model).read(path).assert_existing_objects_matched()
         models.append(model)
     return models
+
+
+def weighed_crosses(run: Run, encoding: Encoding) -> CrossEncoding | None:
+    """The crosses that models of a run have weights for; None if none of them has."""
+    if not any(run.manifest["weighs_crosses"]):
+        return None
+    directory = storage.join(run.directory, LIGHT)
+    light = Light.load(directory, encoding)
+    if light is None:
+        raise UserError(
+            f"{directory}: is not complete, and the models of the run need its crosses; copy the "
+            "run again, or search again with --overwrite."
+        )
+    return light.crosses
 
 
 def light_model(run: Run, dataset: Dataset) -> Light:

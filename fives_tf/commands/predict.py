@@ -105,7 +105,7 @@ def run(args: argparse.Namespace) -> None:
     if summary.auc is not None:
         print(
             f"AUC {summary.auc:.5f}, log loss {summary.log_loss:.5f} on the {summary.labelled:,} "
-            "rows with a label"
+            "rows with a label; rows that the model learned from flatter it"
         )
     elif summary.labelled:
         print(f"no AUC: {summary.labelled:,} rows with a label are too many to hold")

@@ -20,7 +20,7 @@ from fives_tf.crosses import Cross, best_of_orders
 from fives_tf.dataset import SCHEMA, Dataset
 from fives_tf.encoding import Encoding
 from fives_tf.exported import Export, check_base, next_version, versions
-from fives_tf.restore import light_model, load_models
+from fives_tf.restore import light_model, load_models, weighed_crosses
 from fives_tf.run import ADJACENCY, CROSSES, Run
 from fives_tf.search import open_source
 from fives_tf.serving.card import FIVES, LIGHT, MODEL_CARD, card_files, model_card
@@ -77,6 +77,8 @@ def find_export(run: Run, base: str, light: bool) -> Export | None:
     adjacency = storage.read(storage.join(run.directory, ADJACENCY))
     for number in reversed(versions(base)):
         extra = storage.join(base, str(number), EXTRA)
+        if not storage.exists(storage.join(extra, MODEL_CARD)):  # another program's
+            continue
         card = json.loads(storage.read(storage.join(extra, MODEL_CARD)))
         if card["model"] != (LIGHT if light else FIVES):
             continue
@@ -106,14 +108,10 @@ class _Model:
 
 def _fives(run: Run, dataset: Dataset) -> _Model:
     encoding = dataset.encoding
-    crosses = _told(run, dataset, encoding)
-    return _Model(
-        FIVES,
-        encoding,
-        MeanScorer(load_models(run, dataset, xla=False)),  # a server may have been built without
-        crosses,
-        run.manifest["evaluation"],
-    )
+    weighed = weighed_crosses(run, encoding)
+    models = load_models(run, dataset, xla=False, crosses=weighed)  # a server may lack XLA
+    told = weighed or _best_crosses(run, dataset, encoding)
+    return _Model(FIVES, encoding, MeanScorer(models), told, run.manifest["evaluation"])
 
 
 def _light(run: Run, dataset: Dataset) -> _Model:
@@ -121,11 +119,9 @@ def _light(run: Run, dataset: Dataset) -> _Model:
     return _Model(LIGHT, encoding, LightScorer(light), light.crosses, light.evaluation)
 
 
-def _told(run: Run, dataset: Dataset, encoding: Encoding) -> CrossEncoding:
-    """The crosses that the model has weights for; the best ones of the search if it has none."""
+def _best_crosses(run: Run, dataset: Dataset, encoding: Encoding) -> CrossEncoding:
+    """The best crosses of the search, whose ids a model without weights for crosses tells."""
     config = run.config
-    if any(run.manifest["weighs_crosses"]):
-        return light_model(run, dataset).crosses
     source = open_source(dataset, config.memory, config.skip_corrupt)
     rows = [source.arrays(split, SAMPLE)[0] for split in ("train", "valid")]
     return fit_crosses(best_of_orders(run.edge_crosses(), TOLD_CROSSES), encoding, rows)

@@ -266,7 +266,7 @@ def test_a_full_disk_is_told(tmp_path):
 def test_a_lock_that_cannot_be_made_is_told(tmp_path):
     (tmp_path / "file").write_text("")
     with pytest.raises(UserError, match="cannot be written"):
-        with storage.lock(str(tmp_path / "file/work/lock")):
+        with storage.lock(str(tmp_path / "file/below/lock")):
             pass
 
 

@@ -570,7 +570,7 @@ def test_the_command_tells_what_it_wrote(export, cli, tmp_path):
     first, second = done.stdout.splitlines()
     assert first.startswith(f"wrote {output}: 40 rows, mean probability 0.")
     assert second.startswith("AUC 0.")
-    assert second.endswith("on the 40 rows with a label")
+    assert "on the 40 rows with a label; rows that the model learned from" in second
     assert "predict: 100%, 40 rows" in done.stderr
     assert output.read_text().splitlines()[0] == '"row","day","probability"'
     again = cli("predict", export.path, *flags)

@@ -29,6 +29,18 @@ def path(log, model):
     return quick.TrainingPath(log.run, model, light=model.parent.name == "light")
 
 
+def test_the_ids_of_crosses_are_held_once(model):
+    """By whoever asks for them, the network or the signature that tells them."""
+    held = tf.train.list_variables(str(model / "variables/variables"))
+    vectors = [name for name, shape in held if len(shape) == 1]
+    integers = [
+        name
+        for name in vectors
+        if tf.train.load_variable(str(model / "variables/variables"), name).dtype == np.int64
+    ]
+    assert len(integers) == 2, "keys and ids"
+
+
 class TestOperations:
     def test_all_of_them_are_stock_and_run_on_a_cpu(self, model):
         operations = {node.op for node in nodes(model)}
