@@ -1,7 +1,7 @@
 """The graph that is served: encoding, crosses and model behind named signatures."""
 
 import keyword
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
@@ -140,22 +140,31 @@ class ServedModel(tf.Module):
 
     def _encode(self, columns: Columns) -> tf.Tensor:
         """The ids of raw columns, of which some may be empty."""
-        texts = [columns[name] for name in self._encoding.text_columns]
-        numbers = [columns[name] for name in self._encoding.number_columns]
-        text_lengths, number_lengths = _lengths(texts, tf.string), _lengths(numbers, tf.float32)
-        every = tf.concat([text_lengths, number_lengths], axis=0)
-        rows = tf.reduce_max(every)
-        same = tf.debugging.Assert(
-            tf.reduce_all((every == rows) | (every == 0)),
-            ["the columns of a batch must have the same length; they have:", every],
-            summarize=len(columns),
+        names = (self._encoding.text_columns, self._encoding.number_columns)
+        kinds = [[columns[name] for name in own] for own in names if own]
+        every = [column for kind in kinds for column in kind]
+        values = tf.add_n([tf.size(tf.concat(kind, axis=0)) for kind in kinds])
+        specs = [tf.TensorSpec([None], column.dtype) for column in every]
+
+        def branch(stack: Callable[..., list[tf.Tensor]]) -> Any:
+            def call(*columns: tf.Tensor) -> list[tf.Tensor]:
+                rest = iter(columns)
+                return stack([[next(rest) for _ in kind] for kind in kinds])
+
+            return tf.function(call).get_concrete_function(*specs)
+
+        # Not `tf.cond`: with a switch for each column it costs more than it saves.
+        stacked = iter(
+            tf.raw_ops.If(
+                cond=values == len(every) * tf.size(every[0]),
+                input=every,
+                Tout=[kind[0].dtype for kind in kinds],
+                then_branch=branch(lambda kinds: [tf.stack(kind) for kind in kinds]),
+                else_branch=branch(_filled),
+                output_shapes=[[len(kind), None] for kind in kinds],
+            )
         )
-        with tf.control_dependencies([same]):
-            rows = tf.identity(rows)
-        return self._ids(
-            _stack(texts, text_lengths, rows, "") if texts else None,
-            _stack(numbers, number_lengths, rows, np.nan) if numbers else None,
-        )
+        return self._ids(*(next(stacked) if own else None for own in names))
 
     def _ids(self, texts: tf.Tensor | None, numbers: tf.Tensor | None) -> tf.Tensor:
         """The ids of all text columns and all number columns, each [columns, rows]."""
@@ -183,20 +192,21 @@ def parameter_names(columns: Sequence[str]) -> dict[str, str]:
     return names
 
 
-def _lengths(columns: Sequence[tf.Tensor], dtype: tf.DType) -> tf.Tensor:
-    """A zero and the lengths of the columns; their sums are where each column begins."""
-    return tf.concat(tf.shape_n([tf.zeros([0], dtype), *columns]), axis=0)
-
-
-def _stack(
-    columns: Sequence[tf.Tensor], lengths: tf.Tensor, rows: tf.Tensor, missing: Any
-) -> tf.Tensor:
-    """The columns, [columns, rows]; empty ones are filled."""
-    # What a `tf.RaggedTensor` does, in fewer operations.
-    return tf.raw_ops.RaggedTensorToTensor(
-        shape=tf.stack([len(columns), rows]),
-        values=tf.concat(columns, axis=0),
-        default_value=missing,
-        row_partition_tensors=[tf.cumsum(lengths)],
-        row_partition_types=["ROW_SPLITS"],
+def _filled(kinds: Sequence[Sequence[tf.Tensor]]) -> list[tf.Tensor]:
+    """The columns of each kind, [columns, rows]; empty ones are filled with what is missing."""
+    lengths = [tf.concat(tf.shape_n(kind), axis=0) for kind in kinds]
+    every = tf.concat(lengths, axis=0)
+    rows = tf.reduce_max(every)
+    same = tf.debugging.Assert(
+        tf.reduce_all((every == rows) | (every == 0)),
+        ["the columns of a batch must have the same length; they have:", every],
+        summarize=sum(map(len, kinds)),
     )
+    with tf.control_dependencies([same]):
+        rows = tf.identity(rows)
+    return [
+        tf.RaggedTensor.from_row_lengths(tf.concat(kind, axis=0), own, validate=False).to_tensor(
+            "" if kind[0].dtype == tf.string else np.nan, shape=[len(kind), rows]
+        )
+        for kind, own in zip(kinds, lengths, strict=True)
+    ]
