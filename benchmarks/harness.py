@@ -8,6 +8,7 @@ import multiprocessing
 import os
 import platform
 import signal
+import subprocess
 import sys
 from collections.abc import Callable, Iterator
 from importlib.metadata import version
@@ -23,6 +24,43 @@ from fives_tf.errors import Interrupted, UserError
 
 TRAINING = ("fives-tf", "tensorflow", "keras", "numpy")
 """The packages whose versions matter to what a training gives."""
+
+FIVES = (sys.executable, "-m", "fives_tf.cli")
+# The bare CSV parser: what merely turns the text of a log into columns.
+PARSE = (
+    sys.executable,
+    "-c",
+    "import sys, pyarrow.csv as csv; print(csv.read_csv(sys.argv[1]).num_rows)",
+)
+CRITEO_LIKE = {"fields": 39, "numeric": 13}
+
+
+def criteo_like(directory: Path, **config: int) -> tuple[Path, Path]:
+    """Generates a log of 13 numeric and 26 categorical columns; its path and that of its schema.
+
+    Args:
+        directory: Where they go.
+        **config: Further flags of `fives synth`.
+    """
+    flags = [f"--{key}={value}" for key, value in (CRITEO_LIKE | config).items()]
+    subprocess.run([*FIVES, "synth", *flags, f"--out={directory}"], check=True)
+    return directory / "log.csv", directory / "schema.yaml"
+
+
+def timed(command: list[str]) -> dict[str, float]:
+    """Runs a command: its seconds from start to end, and the peak memory of its largest process."""
+    program = (
+        "import json, resource, subprocess, sys, time\n"
+        "start = time.perf_counter()\n"
+        "subprocess.run(sys.argv[1:], check=True, stdout=sys.stderr)\n"
+        "seconds = time.perf_counter() - start\n"
+        "peak = resource.getrusage(resource.RUSAGE_CHILDREN).ru_maxrss / 1024\n"
+        "print(json.dumps({'seconds': round(seconds, 3), 'mebibytes': round(peak)}))\n"
+    )
+    run = subprocess.run(
+        [sys.executable, "-c", program, *command], check=True, stdout=subprocess.PIPE
+    )
+    return json.loads(run.stdout)
 
 
 def command_line(name: str, run: Callable[[], Any]) -> int:

@@ -12,14 +12,11 @@ import argparse
 import json
 import shutil
 import statistics
-import subprocess
-import sys
 import tempfile
 from pathlib import Path
 
 import harness
 
-PARSE = "import sys, pyarrow.csv as csv; print(csv.read_csv(sys.argv[1]).num_rows)"
 PACKAGES = ("fives-tf", "apache-beam", "pyarrow", "numpy", "datasketches")
 
 
@@ -42,17 +39,9 @@ def main() -> None:
 
 def measure(args: argparse.Namespace, directory: Path) -> dict:
     """Generates the log and times both programs in turns."""
-    fives = [sys.executable, "-m", "fives_tf.cli"]
-    config = {
-        "rows": args.rows,
-        "fields": 39,
-        "numeric": 13,
-        "max_values": args.max_values,
-        "seed": args.seed,
-    }
-    log, schema = directory / "log.csv", directory / "schema.yaml"
-    flags = [f"--{key}={value}" for key, value in config.items()]
-    subprocess.run([*fives, "synth", *flags, f"--out={directory}"], check=True)
+    fives = harness.FIVES
+    config = {"rows": args.rows, "max_values": args.max_values, "seed": args.seed}
+    log, schema = harness.criteo_like(directory, **config)
     text = schema.read_text()
     assert text.count("min_count: 5") == 1
     schema.write_text(text.replace("min_count: 5", f"min_count: {args.min_count}"))
@@ -61,13 +50,18 @@ def measure(args: argparse.Namespace, directory: Path) -> dict:
     turns = {"preprocess": [], "parse": []}
     for _ in range(args.turns):
         shutil.rmtree(out, ignore_errors=True)
-        turns["parse"].append(timed([sys.executable, "-c", PARSE, str(log)]))
-        turns["preprocess"].append(timed([*preprocess, *args.flags]))
+        turns["parse"].append(harness.timed([*harness.PARSE, str(log)]))
+        turns["preprocess"].append(harness.timed([*preprocess, *args.flags]))
     dataset = json.loads((out / "encoding.json").read_text())
     seconds = {name: [turn["seconds"] for turn in part] for name, part in turns.items()}
     rate = {name: args.rows / statistics.median(part) for name, part in seconds.items()}
     return {
-        "log": {**config, "bytes": log.stat().st_size, "min_count": args.min_count},
+        "log": {
+            **harness.CRITEO_LIKE,
+            **config,
+            "bytes": log.stat().st_size,
+            "min_count": args.min_count,
+        },
         "flags": args.flags,
         "vocabulary": dataset["size"],
         "seconds": seconds,
@@ -83,22 +77,6 @@ def measure(args: argparse.Namespace, directory: Path) -> dict:
         "machine": harness.machine(),
         "versions": harness.versions(PACKAGES),
     }
-
-
-def timed(command: list[str]) -> dict[str, float]:
-    """Runs a command: its seconds from start to end, and the peak memory of its largest process."""
-    program = (
-        "import json, resource, subprocess, sys, time\n"
-        "start = time.perf_counter()\n"
-        "subprocess.run(sys.argv[1:], check=True, stdout=sys.stderr)\n"
-        "seconds = time.perf_counter() - start\n"
-        "peak = resource.getrusage(resource.RUSAGE_CHILDREN).ru_maxrss / 1024\n"
-        "print(json.dumps({'seconds': round(seconds, 3), 'mebibytes': round(peak)}))\n"
-    )
-    run = subprocess.run(
-        [sys.executable, "-c", program, *command], check=True, stdout=subprocess.PIPE
-    )
-    return json.loads(run.stdout)
 
 
 if __name__ == "__main__":

@@ -4,9 +4,9 @@ __version__ = "0.1.0"
 
 
 def __getattr__(name: str):
-    """Loads `fives_tf.search` when it is first asked for: TensorFlow takes seconds to import."""
-    if name == "search":
+    """Loads `fives_tf.search` and `fit` when they are asked for: TensorFlow takes seconds."""
+    if name in ("search", "fit"):
         import importlib
 
-        return importlib.import_module("fives_tf.search")
+        return importlib.import_module(f"fives_tf.{name}")
     raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

@@ -34,11 +34,14 @@ class Cross:
         fields: The names of the fields, in the order of the dataset's fields.
         score: The product of the edge probabilities on the cross's best path.
         auc: How well the cross alone ranks the validation rows; None if that is not known.
+        gain: By how much it lowers the log loss of a logistic regression on rows that its weights
+            were not learned from; None if that is not known.
     """
 
     fields: tuple[str, ...]
     score: float
     auc: float | None = None
+    gain: float | None = None
 
     @property
     def name(self) -> str:
@@ -108,6 +111,18 @@ def best_of_orders(crosses: Iterable[Cross], top: int) -> list[Cross]:
         if counts[cross.order] <= top:
             best.append(cross)
     return best
+
+
+def by_gain(crosses: Iterable[Cross]) -> list[Cross]:
+    """The crosses whose gain is known, the greatest gain first."""
+    known = [cross for cross in crosses if cross.gain is not None]
+    return sorted(known, key=lambda cross: -cross.gain)
+
+
+def with_figures(crosses: Iterable[Cross], known: Iterable[Cross]) -> list[Cross]:
+    """The crosses with the AUCs and gains that are known of the same fields."""
+    figures = {cross.fields: {"auc": cross.auc, "gain": cross.gain} for cross in known}
+    return [dataclasses.replace(cross, **figures.get(cross.fields, {})) for cross in crosses]
 
 
 def with_auc(
@@ -181,6 +196,7 @@ def to_json(crosses: Iterable[Cross]) -> bytes:
             "order": cross.order,
             "score": cross.score,
             "auc": cross.auc,
+            "gain": cross.gain,
         }
         for cross in crosses
     ]
@@ -306,15 +322,19 @@ def _combine(ids: np.ndarray) -> np.ndarray:
 
 def _read_cross(item: Any, place: str, number: int) -> Cross:
     item = item if isinstance(item, dict) else {}
-    fields, score, value = item.get("fields"), item.get("score"), item.get("auc")
+    fields, score = item.get("fields"), item.get("score")
     named = isinstance(fields, list) and all(isinstance(field, str) for field in fields)
     if not named or len(fields) < 2 or len(set(fields)) < len(fields):
         raise _damaged(place, f"cross {number}: `fields`: expected two or more distinct names")
     if not _is_number(score):
         raise _damaged(place, f"cross {number}: `score`: expected a number")
-    if value is not None and not _is_number(value):
-        raise _damaged(place, f"cross {number}: `auc`: expected a number or null")
-    return Cross(tuple(fields), float(score), None if value is None else float(value))
+    figures = {}
+    for name in ("auc", "gain"):
+        value = item.get(name)
+        if value is not None and not _is_number(value):
+            raise _damaged(place, f"cross {number}: `{name}`: expected a number or null")
+        figures[name] = None if value is None else float(value)
+    return Cross(tuple(fields), float(score), **figures)
 
 
 def _is_number(value: Any) -> bool:

@@ -1,10 +1,14 @@
 """The dataset directory: manifest, shards, and the input that training reads from them."""
 
 import json
+from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any
 
+import numpy as np
+
 from fives_tf import __version__, storage
+from fives_tf.cross_encoding import CROSS_ENCODING, CrossEncoding
 from fives_tf.encoding import Encoding
 from fives_tf.errors import UserError, nearest
 from fives_tf.schema import Schema
@@ -88,6 +92,15 @@ class Dataset:
         return Encoding.load(self.directory)
 
     @property
+    def crosses(self) -> CrossEncoding | None:
+        """The crosses whose ids follow those of the fields in each row; None if there are none."""
+        if not storage.exists(storage.join(self.directory, CROSS_ENCODING)):
+            return None
+        return CrossEncoding.from_files(
+            lambda name: storage.read(storage.join(self.directory, name)), self.encoding
+        )
+
+    @property
     def schema(self) -> Schema:
         """The schema that the log was read with."""
         path = storage.join(self.directory, SCHEMA)
@@ -126,6 +139,19 @@ class Dataset:
 
         files = [self.path(shard) for shard in self.split(split).shards]
         return self.records(files).batch(batch).map(self.parse).prefetch(tf.data.AUTOTUNE)
+
+    def blocks(self, shard: Shard, rows: int) -> Iterator[tuple[np.ndarray, np.ndarray]]:
+        """The ids, int64 [rows, fields], and labels of a shard, so many rows at a time."""
+        import tensorflow as tf
+
+        path = self.path(shard)
+        try:
+            yield from self.records(path).batch(rows).map(self.parse).as_numpy_iterator()
+        except (tf.errors.DataLossError, tf.errors.InvalidArgumentError) as error:
+            raise UserError(
+                f"{path}: has a corrupt record ({error.message.splitlines()[0]}); copy the shard "
+                "again, or preprocess the log again with --overwrite."
+            ) from None
 
     def records(self, files: Any) -> Any:
         """A `tf.data.Dataset` of the serialized records of one or more shards, in order.
@@ -177,7 +203,7 @@ def _refusal(directory: str) -> str:
         return f"{directory}: no such directory; make it with `fives preprocess`."
     if storage.exists(storage.join(directory, WORK)):
         return (
-            f"{directory}: the preprocessing is unfinished. Run the same `fives preprocess` "
-            "command with --resume to go on, or with --overwrite to start again."
+            f"{directory}: the dataset is unfinished. Run the same `fives preprocess` or "
+            "`fives materialize` with --resume to go on, or with --overwrite to start again."
         )
     return f"{directory}: is no dataset directory, there is no {MANIFEST}."

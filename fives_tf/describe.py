@@ -5,10 +5,13 @@ from typing import Any
 from fives_tf.dataset import Dataset
 from fives_tf.encoding import FIRST_VALUE, BucketField, Field, VocabularyField
 
+CROSS, HASHED_CROSS = "cross", "hashed cross"
+
 
 def describe(dataset: Dataset) -> dict[str, Any]:
     """Splits with their label rates; fields with vocabulary sizes, missing and rare rates."""
     encoding = dataset.encoding
+    crosses = dataset.crosses.fields if dataset.crosses else ()
     return {
         "splits": [
             {
@@ -31,8 +34,20 @@ def describe(dataset: Dataset) -> dict[str, Any]:
                 "example": _most_frequent(field),
             }
             for field in encoding.fields
+        ]
+        + [
+            {
+                "name": field.cross.name,
+                "column": "",
+                "kind": HASHED_CROSS if field.is_hashed else CROSS,
+                "ids": field.size,
+                "missing": field.missing_count / encoding.rows,
+                "rare": field.rare_count / encoding.rows,
+                "example": "",
+            }
+            for field in crosses
         ],
-        "ids": encoding.size,
+        "ids": encoding.size + sum(field.size for field in crosses),
         "fitted_rows": encoding.rows,
         "rejected": dataset.manifest["rejected"],
     }

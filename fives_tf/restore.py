@@ -6,13 +6,15 @@ import tensorflow as tf
 
 from fives_tf import storage
 from fives_tf.cross_encoding import CrossEncoding
+from fives_tf.crosses import Cross, by_gain, with_figures
 from fives_tf.dataset import Dataset
 from fives_tf.encoding import Encoding
 from fives_tf.errors import UserError
+from fives_tf.fitted import load_fitted
 from fives_tf.light import STAGES, Light
+from fives_tf.models.base import ClickModel
 from fives_tf.models.build import Facts, build_fives
-from fives_tf.models.fives import FivesModel
-from fives_tf.run import LIGHT, LOCK, Run
+from fives_tf.run import FIT, LIGHT, LOCK, Run
 from fives_tf.search import open_source
 from fives_tf.training.crossing import Crossing
 
@@ -22,7 +24,7 @@ def load_models(
     dataset: Dataset,
     xla: bool | None = None,
     crosses: CrossEncoding | None = None,
-) -> list[FivesModel]:
+) -> list[ClickModel]:
     """The models that a run ended with; their mean is the prediction.
 
     Args:
@@ -31,6 +33,8 @@ def load_models(
         xla: Whether to compile them; as the run did unless set.
         crosses: What `weighed_crosses` gives, if the caller has it already.
     """
+    if run.kind == FIT:
+        return [load_fitted(run, dataset, xla)[0]]
     config, edges = run.config, run.adjacency.binary
     if xla is not None:
         config = dataclasses.replace(config, xla=xla)
@@ -68,6 +72,11 @@ def light_model(run: Run, dataset: Dataset) -> Light:
     workers of a job, if there are any, are not asked.
     """
     directory, encoding, config = storage.join(run.directory, LIGHT), dataset.encoding, run.config
+    if run.kind == FIT and config.model != "lr":
+        raise UserError(
+            f"{run.directory}: is a fit of {config.model}, and has no light model; leave --light "
+            "out, or fit one with `fives fit --model lr`."
+        )
     found = Light.load(directory, encoding)
     if found is not None:
         return found
@@ -82,3 +91,25 @@ def light_model(run: Run, dataset: Dataset) -> Light:
         light.save(directory)
         storage.remove(stages)
     return light
+
+
+def ranked_crosses(run: Run, dataset: Dataset | None = None) -> list[Cross]:
+    """The crosses of a run that were ranked, the greatest gain first.
+
+    The search ranks them if its form has weights for single crosses. If not, they are ranked when
+    it is asked for first, and the run keeps their gains.
+
+    Args:
+        run: A run that is complete.
+        dataset: Its dataset; opened where the run says unless given, and only if it is needed.
+    """
+    crosses = run.crosses
+    if not any(cross.gain is not None for cross in crosses):
+        dataset, config = dataset or run.dataset(), run.config
+        with storage.lock(storage.join(run.directory, LOCK)):
+            source = open_source(dataset, config.memory, config.skip_corrupt)
+            facts, stages = Facts.of(dataset, config), storage.join(run.directory, LIGHT, STAGES)
+            crossing = Crossing(config, facts, dataset.encoding, source, stages)
+            crosses = with_figures(crosses, crossing.rank(crosses))
+            run.write_crosses(crosses)
+    return by_gain(crosses)

@@ -1,19 +1,26 @@
-"""The run directory: what a search leaves behind, and what other commands read from it."""
+"""The run directory: what a search or a fit leaves behind, and what other commands read of it."""
 
+import dataclasses
 import io
 import json
 import os
 import zipfile
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 
 from fives_tf import __version__, storage
 from fives_tf import crosses as crosses_format
-from fives_tf.config import SearchConfig, read_settings
-from fives_tf.crosses import CROSSES_AN_ORDER, Cross, derive, edge_probabilities
+from fives_tf.config import Config, FitConfig, SearchConfig, read_settings
+from fives_tf.crosses import (
+    CROSSES_AN_ORDER,
+    Cross,
+    derive,
+    edge_probabilities,
+    with_figures,
+)
 from fives_tf.dataset import Dataset
 from fives_tf.errors import UserError
 
@@ -25,7 +32,11 @@ CROSSES = "crosses.json"
 MEMBERS = "members"
 TUNE = "tune"
 LIGHT = "light"
+CROSS_IDS = "crosses"
 LOCK = "lock"
+SEARCH, FIT = "search", "fit"  # the kinds of run
+_CONFIGS = {SEARCH: SearchConfig, FIT: FitConfig}
+_MAY_DIFFER = {"memory", "checkpoint_seconds", "strategy", "devices"}  # between begin and resume
 # All that a run directory holds beside the lock; to replace a run removes these and nothing else.
 FILES = (
     MANIFEST,
@@ -35,6 +46,7 @@ FILES = (
     MEMBERS,
     TUNE,
     LIGHT,
+    CROSS_IDS,
     "checkpoints",
     "metrics.jsonl",
     "tensorboard",
@@ -102,8 +114,8 @@ class Run:
             raise UserError(f"{directory}: {reason}; make a run with `fives search`.")
         if not run.is_complete:
             raise UserError(
-                f"{directory}: the search is unfinished. Run the same `fives search` command with "
-                "--resume to go on, or with --overwrite to start again."
+                f"{directory}: the {run.kind} is unfinished. Run the same `fives {run.kind}` "
+                "command with --resume to go on, or with --overwrite to start again."
             )
         return run
 
@@ -119,6 +131,11 @@ class Run:
             raise UserError(
                 f"{path}: is damaged ({error}); search again with --overwrite."
             ) from None
+        if manifest.get("kind", SEARCH) not in _CONFIGS:
+            raise UserError(
+                f"{path}: a run of the kind {manifest['kind']} is not known to this program, which "
+                f"reads those of {' and '.join(_CONFIGS)}."
+            )
         if manifest.get("version") != VERSION:
             raise UserError(
                 f"{path}: version {manifest.get('version')} is not known to this program, which "
@@ -127,10 +144,11 @@ class Run:
         return cls(directory, manifest)
 
     @classmethod
-    def begin(cls, directory: str, dataset: Dataset, config: SearchConfig) -> "Run":
+    def begin(cls, directory: str, dataset: Dataset, config: Config, kind: str = SEARCH) -> "Run":
         """Begins a run in an empty directory."""
         manifest = {
             "version": VERSION,
+            "kind": kind,
             "written_by": f"fives-tf {__version__}",
             "complete": False,
             "dataset": os.path.abspath(dataset.directory),
@@ -141,27 +159,42 @@ class Run:
         run._write_manifest()
         return run
 
-    def finish(self, adjacency: Adjacency, crosses: list[Cross], **results: Any) -> None:
+    def finish(self, adjacency: Adjacency | None, crosses: list[Cross], **results: Any) -> None:
         """Writes what was found; from then on the run is complete."""
-        storage.write(storage.join(self.directory, ADJACENCY), adjacency.to_bytes())
-        storage.write(storage.join(self.directory, CROSSES), crosses_format.to_json(crosses))
+        if adjacency is not None:
+            storage.write(storage.join(self.directory, ADJACENCY), adjacency.to_bytes())
+        self.write_crosses(crosses)
         self.manifest |= results | {"complete": True}
         self._write_manifest()
 
+    def write_crosses(self, crosses: list[Cross]) -> None:
+        """Writes the crosses, by order and falling score."""
+        storage.write(storage.join(self.directory, CROSSES), crosses_format.to_json(crosses))
+
     @property
     def is_complete(self) -> bool:
-        """Whether the search came to its end."""
+        """Whether the run came to its end."""
         return self.manifest["complete"]
 
     @property
-    def config(self) -> SearchConfig:
-        """The configuration of the search, resolved."""
-        path = storage.join(self.directory, CONFIG)
-        return SearchConfig(**read_settings(storage.read(path).decode(), path))
+    def kind(self) -> str:
+        """What made the run, SEARCH or FIT."""
+        return self.manifest.get("kind", SEARCH)
+
+    @property
+    def config(self) -> Config:
+        """The configuration of the run, resolved."""
+        path, kind = storage.join(self.directory, CONFIG), _CONFIGS[self.kind]
+        return kind(**read_settings(storage.read(path).decode(), path, kind))
 
     @property
     def adjacency(self) -> Adjacency:
         """The learned adjacency tensor."""
+        if self.kind != SEARCH:
+            raise UserError(
+                f"{self.directory}: is a {self.kind}, which has no adjacency tensor; name the run "
+                "of a search."
+            )
         path = storage.join(self.directory, ADJACENCY)
         try:
             return Adjacency.from_bytes(storage.read(path))
@@ -188,7 +221,6 @@ class Run:
         if thresholds is not None:
             limits = np.array(thresholds, adjacency.soft.dtype)
             edges = adjacency.soft >= limits[:, None, None]
-        known = {cross.fields: cross.auc for cross in self.crosses}
         crosses = derive(
             edge_probabilities(adjacency.strength),
             adjacency.fields.tolist(),
@@ -196,7 +228,7 @@ class Run:
             edges,
             CROSSES_AN_ORDER,
         )
-        return [replace(cross, auc=known.get(cross.fields)) for cross in crosses]
+        return with_figures(crosses, self.crosses)
 
     def dataset(self, directory: str | None = None) -> Dataset:
         """The dataset of the search, or the same one at another place."""
@@ -216,6 +248,50 @@ class Run:
     def _write_manifest(self) -> None:
         content = json.dumps(self.manifest, indent=1, ensure_ascii=False)
         storage.write(storage.join(self.directory, MANIFEST), content.encode())
+
+
+def open_run(
+    directory: str, dataset: Dataset, config: Config, kind: str, resume: bool, overwrite: bool
+) -> Run:
+    """Finds the run to go on with, or begins one.
+
+    Args:
+        directory: The run directory.
+        dataset: The dataset.
+        config: The configuration, resolved.
+        kind: SEARCH or FIT.
+        resume: Go on with a run that was stopped.
+        overwrite: Replace what is in the run directory.
+    """
+    if overwrite:
+        clear(directory)
+    run = Run.find(directory)
+    if run is None:
+        if storage.exists(storage.join(directory, TUNE)):
+            raise UserError(
+                f"{directory}: holds a search with --tune; --resume with --tune goes on with it, "
+                "--overwrite replaces it."
+            )
+        return Run.begin(directory, dataset, config, kind)
+    if run.kind != kind:
+        raise UserError(
+            f"{directory}: holds a {run.kind}; choose another directory, or give --overwrite to "
+            "replace it."
+        )
+    if not resume:
+        raise UserError(
+            f"{directory}: holds a {kind}; --resume goes on with it, --overwrite replaces it."
+        )
+    run.dataset(dataset.directory)
+    old, new = (dataclasses.asdict(one) for one in (run.config, config))
+    other = [name for name in old if old[name] != new[name] and name not in _MAY_DIFFER]
+    if other:
+        raise UserError(
+            f"{directory}: was begun with `{other[0]}` = {old[other[0]]}, not {new[other[0]]}; "
+            "resume with the same settings, or start again with --overwrite."
+        )
+    storage.remove_asides(directory)
+    return run
 
 
 def check_place(directory: str) -> None:

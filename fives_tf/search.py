@@ -11,7 +11,6 @@ import dataclasses
 import os
 import sys
 import time
-import types
 from collections.abc import Container, Iterator
 from dataclasses import dataclass
 from typing import Any
@@ -20,8 +19,16 @@ import numpy as np
 import tensorflow as tf
 
 from fives_tf import storage
-from fives_tf.config import SearchConfig
-from fives_tf.crosses import CROSSES_AN_ORDER, Cross, derive, edge_probabilities, with_auc
+from fives_tf.callable_module import CallableModule
+from fives_tf.config import Config, SearchConfig
+from fives_tf.crosses import (
+    CROSSES_AN_ORDER,
+    Cross,
+    derive,
+    edge_probabilities,
+    with_auc,
+    with_figures,
+)
 from fives_tf.dataset import Dataset
 from fives_tf.errors import UserError
 from fives_tf.learning import Learned, Learning, binary_edges, edge_thresholds
@@ -29,7 +36,7 @@ from fives_tf.light import Light
 from fives_tf.models.build import Facts, FirstOrder, build_fives, first_order
 from fives_tf.models.fives import FivesModel
 from fives_tf.quiet import start_xla
-from fives_tf.run import LIGHT, LOCK, TUNE, Adjacency, Run, check_place, clear, member_path
+from fives_tf.run import LIGHT, LOCK, SEARCH, Adjacency, Run, check_place, member_path, open_run
 from fives_tf.training.batches import Batches, Source
 from fives_tf.training.crossing import SAMPLE, Crossing
 from fives_tf.training.evaluation import Evaluation, Evaluator
@@ -39,7 +46,6 @@ from fives_tf.training.regression import fit_regression
 from fives_tf.training.strategy import Place, choose, losing_workers, on_chief, tell
 
 _APART = 1000  # the seeds of the members' searches
-_MAY_DIFFER = {"memory", "checkpoint_seconds", "strategy", "devices"}  # between begin and resume
 
 
 @dataclass(frozen=True, eq=False)
@@ -92,7 +98,7 @@ def search(
 
 
 @contextlib.contextmanager
-def working(directory: str, config: SearchConfig) -> Iterator[None]:
+def working(directory: str, config: Config) -> Iterator[None]:
     """Holds the lock of a directory, and works on the devices that a configuration asks for."""
     with contextlib.ExitStack() as stack, losing_workers():
         strategy, reason = choose(config.strategy, config.devices)
@@ -108,10 +114,11 @@ def perform(
     dataset: Dataset, directory: str, config: SearchConfig, resume: bool, overwrite: bool
 ) -> SearchResult:
     """As `search`, of what is checked already and in a directory whose lock is held."""
-    run = on_chief(lambda: _open_run(directory, dataset, config, resume, overwrite))
+    config = _resolve(config, dataset)
+    run = on_chief(lambda: open_run(directory, dataset, config, SEARCH, resume, overwrite))
     run = run or Run.find(directory)
     if not run.is_complete:
-        _Search(dataset, run, _resolve(config, dataset)).run()
+        _Search(dataset, run, config).run()
     return load(directory)
 
 
@@ -150,6 +157,11 @@ def check_dataset(dataset: Dataset, config: SearchConfig) -> None:
     """Refuses a dataset that nothing can be searched in."""
     for name in ("train", "valid"):
         check_clicks(dataset, name)
+    if dataset.crosses is not None:
+        raise UserError(
+            f"{dataset.directory}: has crosses among its fields; search the crosses of the dataset "
+            "that it was made from, and use this one with `fives fit`."
+        )
     columns = {field.column for field in dataset.encoding.fields}
     if len(columns) < 2:
         raise UserError(
@@ -183,36 +195,6 @@ def check_clicks(dataset: Dataset, name: str, skipped: Container[str] = ()) -> N
         )
 
 
-def _open_run(
-    directory: str, dataset: Dataset, config: SearchConfig, resume: bool, overwrite: bool
-) -> Run:
-    """Finds the run to go on with, or begins one."""
-    if overwrite:
-        clear(directory)
-    run = Run.find(directory)
-    if run is None:
-        if storage.exists(storage.join(directory, TUNE)):
-            raise UserError(
-                f"{directory}: holds a search with --tune; --resume with --tune goes on with it, "
-                "--overwrite replaces it."
-            )
-        return begin(directory, dataset, config)
-    if not resume:
-        raise UserError(
-            f"{directory}: holds a search; --resume goes on with it, --overwrite replaces it."
-        )
-    run.dataset(dataset.directory)
-    old, new = (dataclasses.asdict(one) for one in (run.config, _resolve(config, dataset)))
-    other = [name for name in old if old[name] != new[name] and name not in _MAY_DIFFER]
-    if other:
-        raise UserError(
-            f"{directory}: was begun with `{other[0]}` = {old[other[0]]}, not {new[other[0]]}; "
-            "resume with the same settings, or start again with --overwrite."
-        )
-    storage.remove_asides(directory)
-    return run
-
-
 def _resolve(config: SearchConfig, dataset: Dataset) -> SearchConfig:
     return config.resolve(dataset.split("train").rows, Place.here().replicas)
 
@@ -244,7 +226,10 @@ class _Search:
         crosses = self._crosses(adjacency)
         learned = Learned([searched], [False], evaluation, None)
         if config.after != "nothing":
-            crossed = self._crossing.choose(crosses) if config.may_weigh_crosses else None
+            crossed = None
+            if config.may_weigh_crosses:
+                crossed = self._crossing.choose(crosses)
+                crosses = with_figures(crosses, crossed.ranked)
             found = {0: searched}
 
             def member_searched(member: int) -> FivesModel:
@@ -329,11 +314,4 @@ class _Search:
         return Loop(model, stage, self._run.directory, self._source, schedule, observe)
 
 
-class _CallableModule(types.ModuleType):
-    """Lets `fives_tf.search(...)` be the function, whoever imported the module before."""
-
-    def __call__(self, *args: Any, **settings: Any) -> SearchResult:
-        return search(*args, **settings)
-
-
-sys.modules[__name__].__class__ = _CallableModule
+sys.modules[__name__].__class__ = CallableModule

@@ -164,7 +164,7 @@ def _gather_shard(shard: ShardPlan, spills: list[str], job: Job) -> None:
     whole = pa.concat_arrays(records)
     del records  # a shard may be large: it is held once, and written piece by piece
     with storage.create(storage.join(job.staging, shard.path)) as file:
-        with _compressed(file) if shard.gzip else contextlib.nullcontext(file) as stream:
+        with record_stream(file, shard.gzip) as stream:
             for start in range(0, len(order), WRITTEN_AT_ONCE):
                 taken = whole.take(pa.array(order[start : start + WRITTEN_AT_ONCE]))
                 stream.write(taken.buffers()[2])
@@ -173,7 +173,10 @@ def _gather_shard(shard: ShardPlan, spills: list[str], job: Job) -> None:
     storage.write(_counts_path(job, shard), json.dumps(counts).encode())
 
 
-def _compressed(file: BinaryIO) -> gzip.GzipFile:
+def record_stream(file: BinaryIO, compress: bool) -> contextlib.AbstractContextManager[BinaryIO]:
+    """What the records of a shard are written to."""
+    if not compress:
+        return contextlib.nullcontext(file)
     return gzip.GzipFile(fileobj=file, mode="wb", compresslevel=4, mtime=0, filename="")
 
 

@@ -214,7 +214,5 @@ def _fingerprint(
 def _shown(
     job: Job, label: str, pieces: list[Piece], times: float = 1
 ) -> contextlib.AbstractContextManager:
-    if job.progress_path is None:
-        return contextlib.nullcontext()
     total = int(times * sum(piece.size for piece in pieces))
     return progress.show(job.progress_path, label, total)

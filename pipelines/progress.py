@@ -25,15 +25,19 @@ def report(path: str | None, rows: int, size: int) -> None:
 
 
 @contextlib.contextmanager
-def show(path: str, label: str, total: int, unit: str = "rows") -> Iterator[None]:
+def show(path: str | None, label: str, total: int, unit: str = "rows") -> Iterator[None]:
     """Shows the progress file while the block runs: a bar on a terminal, plain lines otherwise.
 
     Args:
-        path: The progress file; what stands in it from before does not count.
+        path: The progress file; what stands in it from before does not count. None if the workers
+            run elsewhere and cannot write to a file here: then nothing is shown.
         label: What is being done.
         total: The bytes to do.
         unit: What the counts are.
     """
+    if path is None:
+        yield
+        return
     with contextlib.suppress(FileNotFoundError):
         os.unlink(path)
     with progress.view(label, total, unit) as view:

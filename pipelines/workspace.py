@@ -17,6 +17,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from fives_tf import storage
+from fives_tf.cross_encoding import CROSS_ENCODING, CROSS_VOCABULARY
 from fives_tf.dataset import MANIFEST, SCHEMA, WORK, Dataset
 from fives_tf.encoding import ENCODING
 from fives_tf.errors import UserError
@@ -24,7 +25,16 @@ from fives_tf.schema import SPLITS
 from pipelines.sources import LogFile
 
 LOCK = "fives.lock"
-FILES = (ENCODING, SCHEMA, "vocab", "counts", "rejected", *SPLITS)
+FILES = (
+    ENCODING,
+    SCHEMA,
+    "vocab",
+    "counts",
+    CROSS_ENCODING,
+    CROSS_VOCABULARY,
+    "rejected",
+    *SPLITS,
+)
 
 
 @dataclass(frozen=True)

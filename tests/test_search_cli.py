@@ -15,14 +15,15 @@ import tensorflow as tf
 import fives_tf
 from fives_tf import sql, storage
 from fives_tf.config import SearchConfig, groups, settings
-from fives_tf.crosses import best_of_orders, from_json
+from fives_tf.crosses import best_of_orders, by_gain, from_json
 from fives_tf.dataset import Dataset
 from fives_tf.errors import UserError
 from fives_tf.evaluate import evaluate
 from fives_tf.restore import load_models
-from fives_tf.run import FILES, LOCK, Run
+from fives_tf.run import CROSS_IDS, FILES, LOCK, Run
 from fives_tf.schema import Schema
 from fives_tf.training import journal
+from fives_tf.training.crossing import SHORT_LIST
 from fives_tf.training.metrics import auc, log_loss
 from fives_tf.tuning import trial_name
 
@@ -95,7 +96,7 @@ class TestSearch:
     def test_the_run_directory_holds_what_is_documented(self, searched):
         directory, _ = searched
         names = {path.name for path in directory.iterdir()}
-        assert names == {*FILES, LOCK} - {"tune"}
+        assert names == {*FILES, LOCK} - {"tune", CROSS_IDS}
         run = Run.open(str(directory))
         assert run.config == SearchConfig.make(**FAST).resolve(rows=2000)
         adjacency = run.adjacency
@@ -372,14 +373,35 @@ class TestCrosses:
         run = Run.open(str(searched[0]))
         shown = cli("crosses", searched[0], "--top=3")
         header, *rows = table(shown.stdout)
-        assert header == ["cross", "order", "score", "AUC"]
+        assert header == ["cross", "order", "score", "AUC", "gain"]
         assert rows == [
-            [cross.name, str(cross.order), f"{cross.score:.4f}", f"{cross.auc:.4f}"]
-            for cross in best_of_orders(run.crosses, 3)
+            [c.name, str(c.order), f"{c.score:.4f}", f"{c.auc:.4f}", f"{c.gain:.6f}"]
+            for c in best_of_orders(run.crosses, 3)
         ]
         assert [row[1] for row in rows] == ["2"] * 3 + ["3"] * 3
         _, *rows = table(cli("crosses", searched[0], "--order=3", "--top=2").stdout)
         assert [row[1] for row in rows] == ["3", "3"]
+
+    def test_by_gain(self, searched, cli):
+        crosses = Run.open(str(searched[0])).crosses
+        ranked = by_gain(crosses)
+        assert len(ranked) == len(best_of_orders(crosses, SHORT_LIST))
+        assert ranked != [cross for cross in crosses if cross.gain is not None]
+        shown = cli("crosses", searched[0], "--rank=gain", "--top=5", "--format=json").stdout
+        assert from_json(shown.encode(), "here") == ranked[:5]
+        _, *rows = table(cli("crosses", searched[0], "--rank=gain", "--order=3", "--top=2").stdout)
+        assert [row[0] for row in rows] == [c.name for c in ranked if c.order == 3][:2]
+
+    def test_gains_are_found_out_when_they_are_asked_for(self, small_dataset, cli, tmp_path):
+        directory = tmp_path / "run"
+        assert cli("search", small_dataset, "--run", directory, *SHORT).returncode == 0
+        assert all(cross.gain is None for cross in Run.open(str(directory)).crosses)
+        shown = cli("crosses", directory, "--rank=gain", "--format=json", "--top=1000").stdout
+        ranked = from_json(shown.encode(), "here")
+        assert len(ranked) > 1
+        gains = [cross.gain for cross in ranked]
+        assert gains == sorted(gains, reverse=True)
+        assert by_gain(Run.open(str(directory)).crosses) == ranked
 
     def test_as_json(self, searched, cli):
         run = Run.open(str(searched[0]))

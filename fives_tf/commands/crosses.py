@@ -20,7 +20,16 @@ def add_flags(parser: argparse.ArgumentParser) -> None:
         type=int,
         default=20,
         metavar="N",
-        help="how many crosses of each order, of the 1,000 that a run keeps (default: %(default)s)",
+        help="how many crosses of each order, of the 1,000 that a run keeps; with --rank=gain, how "
+        "many in all (default: %(default)s)",
+    )
+    parser.add_argument(
+        "--rank",
+        choices=("score", "gain"),
+        default="score",
+        help="by FIVES' score, each order for itself; or by how much a cross adds to a logistic "
+        "regression on held-out rows, which is known of the short list, 60 of each order, and "
+        "puts all orders in one row (default: %(default)s)",
     )
     parser.add_argument("--order", type=int, metavar="N", help="only crosses of this order")
     parser.add_argument(
@@ -29,6 +38,11 @@ def add_flags(parser: argparse.ArgumentParser) -> None:
         default="table",
         help="a table, the form of crosses.json, or a SELECT that adds the crosses to the table "
         "`log` (default: %(default)s)",
+    )
+    parser.add_argument(
+        "--dialect",
+        choices=("ansi", "bigquery", "spark", "hive"),
+        help="the SQL of which system; ansi is for DuckDB, PostgreSQL and Trino (default: ansi)",
     )
     which = parser.add_mutually_exclusive_group()
     which.add_argument(
@@ -49,7 +63,7 @@ def add_flags(parser: argparse.ArgumentParser) -> None:
         "rank each was found",
     )
     parser.add_argument(
-        "--dataset", metavar="DIR", help="where the dataset is now, if it moved; for SQL"
+        "--dataset", metavar="DIR", help="where the dataset is now, if it moved; for SQL and gains"
     )
 
 
@@ -62,15 +76,19 @@ def run(args: argparse.Namespace) -> None:
         raise UserError(f"--top: expected at least 1. Received: {args.top}.")
     if args.truth and args.format != "table":
         raise UserError("--truth: marks crosses in a table; leave --format out.")
+    if args.dialect and args.format != "sql":
+        raise UserError("--dialect: is for SQL; add --format sql.")
     opened = Run.open(args.run)
     crosses = _select(opened, args)
-    best = best_of_orders(crosses, args.top)
+    best = crosses[: args.top] if args.rank == "gain" else best_of_orders(crosses, args.top)
     if args.format == "json":
         print(to_json(best).decode())
     elif args.format == "sql":
         from fives_tf.sql import select
 
-        print(select(best, opened.dataset(args.dataset).encoding))
+        dataset = opened.dataset(args.dataset)
+        trim = dataset.schema.format.trim
+        print(select(best, dataset.encoding, trim=trim, dialect=args.dialect or "ansi"))
     elif args.truth:
         _print_with_truth(opened, crosses, best, args.truth)
     else:
@@ -81,7 +99,7 @@ def print_crosses(crosses: "list[Cross]", planted: list[bool] | None = None) -> 
     """Prints crosses as a table; those that are planted with a mark."""
     from fives_tf.tables import print_table
 
-    header = ("cross", "order", "score", "AUC", *(() if planted is None else ("planted",)))
+    header = ("cross", "order", "score", "AUC", "gain", *(() if planted is None else ("planted",)))
     marks = [()] * len(crosses) if planted is None else [("yes" if p else "",) for p in planted]
     print_table(
         header,
@@ -91,6 +109,7 @@ def print_crosses(crosses: "list[Cross]", planted: list[bool] | None = None) -> 
                 str(cross.order),
                 f"{cross.score:.4f}",
                 "" if cross.auc is None else f"{cross.auc:.4f}",
+                "" if cross.gain is None else f"{cross.gain:.6f}",
                 *mark,
             )
             for cross, mark in zip(crosses, marks, strict=True)
@@ -99,17 +118,33 @@ def print_crosses(crosses: "list[Cross]", planted: list[bool] | None = None) -> 
 
 
 def _select(opened: "Run", args: argparse.Namespace) -> "list[Cross]":
-    """The crosses that the flags ask for, each order with the best first."""
-    order = opened.config.order
+    """The crosses that the flags ask for, the best first, by score each order for itself."""
+    from fives_tf.crosses import by_gain
+
+    order = _highest_order(opened)
     if args.order is not None and not 2 <= args.order <= order:
         raise UserError(
             f"--order: the run has crosses of the orders 2 to {order}. Received: {args.order}."
         )
+    if args.rank == "gain":
+        from fives_tf.restore import ranked_crosses
+
+        ranked_crosses(opened, opened.dataset(args.dataset) if args.dataset else None)
     if args.thresholds is not None:
         crosses = opened.edge_crosses(_read_thresholds(args.thresholds, order - 1))
     else:
         crosses = opened.edge_crosses() if args.edges else opened.crosses
+    crosses = by_gain(crosses) if args.rank == "gain" else crosses
     return [cross for cross in crosses if args.order in (None, cross.order)]
+
+
+def _highest_order(opened: "Run") -> int:
+    """The highest order that the crosses of a run may have."""
+    from fives_tf.run import SEARCH
+
+    if opened.kind == SEARCH:
+        return opened.config.order
+    return max((cross.order for cross in opened.crosses), default=2)
 
 
 def _read_thresholds(text: str, layers: int) -> list[float]:

@@ -38,6 +38,8 @@ def run(args: argparse.Namespace) -> None:
         return
     figures = report.evaluation
     layers = [(f"AUC of layer {k}", f"{auc:.5f}") for k, auc in enumerate(figures.output_auc)]
+    if len(layers) == 1:  # a fit, whose only output is the prediction
+        layers = []
     print_table(
         ("figure", report.split),
         [
@@ -52,4 +54,4 @@ def run(args: argparse.Namespace) -> None:
         ],
     )
     if args.split != "test":
-        print("the search has learned from this split; --split test tells of new rows")
+        print(f"the {opened.kind} has learned from this split; --split test tells of new rows")

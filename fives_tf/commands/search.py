@@ -1,11 +1,11 @@
 """`fives search`: searches the useful crosses of a dataset and learns a model with them."""
 
 import argparse
-import dataclasses
 import shlex
 from typing import TYPE_CHECKING, Any
 
 from fives_tf import config
+from fives_tf.commands.settings import add_setting, given_settings
 from fives_tf.quiet import import_tensorflow
 from fives_tf.stopping import terminable
 
@@ -53,7 +53,7 @@ def add_flags(parser: argparse.ArgumentParser) -> None:
     for title, settings in config.groups().items():
         group = parser.add_argument_group(title)
         for setting in settings:
-            _add_setting(group, setting)
+            add_setting(group, setting, _AFTER if setting.name == "after" else {}, config.PAPER)
 
 
 def run(args: argparse.Namespace) -> None:
@@ -80,99 +80,9 @@ def run(args: argparse.Namespace) -> None:
 
 def read_settings(args: argparse.Namespace) -> dict[str, Any]:
     """The settings that the flags and the file of --config give, checked."""
-    settings = config.load_settings(args.config) if args.config else {}
-    given = {setting.name: getattr(args, setting.name) for setting in config.settings()}
-    settings |= {name: value for name, value in given.items() if value is not None}
+    settings = given_settings(args, config.SearchConfig)
     config.SearchConfig.make(args.paper, **settings)
     return settings
-
-
-def _add_setting(group: Any, setting: dataclasses.Field) -> None:
-    """Adds the flag of a setting; its value is None unless it is given."""
-    facts = setting.metadata
-    options: dict[str, Any] = {"dest": setting.name, "help": _help(setting)}
-    flags = [f"--{setting.name}"]
-    if facts["kind"] == "flag":
-        flags.append(f"--no_{setting.name}")
-        options["action"] = _YesOrNo
-    elif facts["kind"] == "choice":
-        options["choices"] = facts["choices"]
-    else:
-        options["type"], options["metavar"] = _TYPES[facts["kind"]]
-    if setting.name == "after":
-        group = group.add_mutually_exclusive_group()
-        for name, text in _AFTER.items():
-            group.add_argument(
-                f"--{name}", dest="after", action="store_const", const=name, help=text
-            )
-    group.add_argument(*flags, **options)
-
-
-def _help(setting: dataclasses.Field) -> str:
-    """The help of a setting with its default, and the paper's if that differs."""
-    defaults = []
-    if setting.default not in (None, (), ""):
-        defaults.append(f"default: {_text(setting.default)}")
-    paper = config.PAPER.get(setting.name, setting.default)
-    if paper != setting.default:
-        defaults.append(f"--paper: {_text(paper)}")
-    text = f"{setting.metadata['help']} ({'; '.join(defaults)})" if defaults else None
-    return (text or setting.metadata["help"]).replace("%", "%%")
-
-
-def _text(value: Any) -> str:
-    if isinstance(value, bool):
-        return "yes" if value else "no"
-    return f"{value:g}" if isinstance(value, float) else str(value)
-
-
-class _YesOrNo(argparse.Action):
-    """A flag `--name` for yes and `--no_name` for no."""
-
-    def __init__(self, **options: Any):
-        super().__init__(nargs=0, **options)
-
-    def __call__(
-        self,
-        parser: argparse.ArgumentParser,
-        namespace: argparse.Namespace,
-        values: Any,
-        option_string: str | None = None,
-    ) -> None:
-        setattr(namespace, self.dest, not option_string.startswith("--no_"))
-
-
-def _integer(text: str) -> int:
-    try:
-        return int(text)
-    except ValueError:
-        raise _unexpected("a whole number", text) from None
-
-
-def _number(text: str) -> float:
-    try:
-        return float(text)
-    except ValueError:
-        raise _unexpected("a number", text) from None
-
-
-def _numbers(text: str) -> tuple[float, ...]:
-    try:
-        return tuple(float(part) for part in text.split(",") if part)
-    except ValueError:
-        raise _unexpected("numbers separated by commas", text) from None
-
-
-def _unexpected(expected: str, text: str) -> argparse.ArgumentTypeError:
-    return argparse.ArgumentTypeError(f"expected {expected}. Received: {text!r}.")
-
-
-_TYPES = {
-    "integer": (_integer, "N"),
-    "number": (_number, "X"),
-    "numbers": (_numbers, "LIST"),
-    "text": (str, "TEXT"),
-}
 
 
 def _print_trials(trials: "list[Trial]", best: "Trial") -> None:

@@ -1,22 +1,27 @@
 """Builds models for a dataset by a configuration."""
 
 import dataclasses
+from collections.abc import Callable
 from dataclasses import dataclass
 
 import numpy as np
+import tensorflow as tf
 
-from fives_tf.config import SearchConfig
+from fives_tf.config import Config, FitConfig, SearchConfig
 from fives_tf.cross_encoding import CrossEncoding
 from fives_tf.dataset import Dataset
 from fives_tf.frequency import coarse_rows, frequencies
-from fives_tf.models.base import replicas
+from fives_tf.models.base import ClickModel, replicas
+from fives_tf.models.dnn import DNN
 from fives_tf.models.fives import FivesForm, FivesModel
 from fives_tf.models.lr import LogisticRegression
 from fives_tf.training.optimizers import make_optimizer
 
 # Strengths of L2 for a logistic regression, as parts of a row's loss: scikit-learn's 1 / C.
 PENALTIES = (0.1, 0.2, 0.5, 1.0, 2.0, 5.0, 10.0, 20.0, 50.0, 100.0)
-LR_RATE = 1e-2  # its learning rate, which falls to 0
+FTRL_BETA = 0.1  # what keeps the first steps of FTRL small, as a part of a row's gradient
+BIAS_RATE = 1e-2  # of the bias beside it, which falls to 0
+NETWORK_RATE, NETWORK_L2 = 1e-3, 1e-5  # unless the configuration says otherwise
 
 
 @dataclass(frozen=True, eq=False)
@@ -42,8 +47,14 @@ class Facts:
     crosses: CrossEncoding | None = None
 
     @classmethod
-    def of(cls, dataset: Dataset, config: SearchConfig) -> "Facts":
-        """Gathers the facts."""
+    def of(cls, dataset: Dataset, config: Config) -> "Facts":
+        """Gathers the facts; crosses of the dataset are fields like all others."""
+        facts, crosses = cls.of_fields(dataset, config), dataset.crosses
+        return facts if crosses is None else facts._with_fields(crosses)
+
+    @classmethod
+    def of_fields(cls, dataset: Dataset, config: Config) -> "Facts":
+        """Gathers the facts of the fields alone."""
         encoding, train = dataset.encoding, dataset.split("train")
         coarse = None
         if config.coarse_count or config.coarse_buckets:
@@ -57,6 +68,21 @@ class Facts:
             click_rate=train.clicks / train.rows,
         )
 
+    def _with_fields(self, crosses: CrossEncoding) -> "Facts":
+        """The same with crosses that stand in the rows as further fields."""
+        names = tuple(field.cross.name for field in crosses.fields)
+        coarse = self.coarse
+        if coarse is not None:
+            own = coarse.max() + 1 + np.arange(crosses.size, dtype=coarse.dtype)
+            coarse = np.concatenate([coarse, own])
+        return dataclasses.replace(
+            self,
+            fields=self.fields + names,
+            columns=self.columns + names,
+            frequency=np.concatenate([self.frequency, crosses.frequencies()]),
+            coarse=coarse,
+        )
+
     def with_crosses(self, crosses: CrossEncoding) -> "Facts":
         """The same with crosses, whose ids follow those of the fields."""
         return dataclasses.replace(self, crosses=crosses if crosses.fields else None)
@@ -65,6 +91,16 @@ class Facts:
     def cross_frequency(self) -> np.ndarray:
         """The part of the rows that each id of the crosses occurs in."""
         return self.crosses.frequencies() if self.crosses else np.empty(0)
+
+    @property
+    def every_frequency(self) -> np.ndarray:
+        """The part of the rows that each id occurs in, those of the crosses after the fields'."""
+        return np.concatenate([self.frequency, self.cross_frequency])
+
+    @property
+    def cross_module(self) -> Callable[[tf.Tensor], tf.Tensor] | None:
+        """What gives the ids of the crosses for rows of ids; None if there are no crosses."""
+        return self.crosses.module if self.crosses else None
 
 
 @dataclass(frozen=True, eq=False)
@@ -83,7 +119,7 @@ class FirstOrder:
 
 
 def build_lr(
-    config: SearchConfig, facts: Facts, steps: int = 1, l2: float | None = None
+    config: Config, facts: Facts, steps: int = 1, l2: float | None = None
 ) -> LogisticRegression:
     """Logistic regressions with penalties from weak to strong, or one with a penalty that is given.
 
@@ -93,11 +129,31 @@ def build_lr(
         steps: The length of the training.
         l2: The penalty.
     """
+    how = config.regression
+    l2 = how.l2 if l2 is None else l2
     every = [strength / facts.rows for strength in PENALTIES] if l2 is None else [l2]
-    optimizer = make_optimizer("lazy_adam", LR_RATE * _scale(config), falls_over=steps)
-    frequency = np.concatenate([facts.frequency, facts.cross_frequency])
-    crosses = facts.crosses.module if facts.crosses else None
-    return LogisticRegression(frequency, every, config.batch, facts.click_rate, optimizer, crosses)
+    rate, bias_optimizer = how.rate * _scale(config), None
+    if how.optimizer == "ftrl":
+        # FTRL adds the gradients up, each of them the mean of a batch, and so must the penalties.
+        optimizer = make_optimizer(
+            "ftrl",
+            rate,
+            beta=FTRL_BETA / config.batch,
+            l1=how.l1 * steps,
+            l2=[one * steps for one in every],
+        )
+        bias_optimizer = make_optimizer("adam", BIAS_RATE * _scale(config), falls_over=steps)
+    else:
+        optimizer = make_optimizer(how.optimizer, rate, falls_over=steps)
+    return LogisticRegression(
+        facts.every_frequency,
+        every,
+        config.batch,
+        facts.click_rate,
+        optimizer,
+        facts.cross_module,
+        bias_optimizer,
+    )
 
 
 def first_order(model: LogisticRegression) -> FirstOrder:
@@ -108,6 +164,41 @@ def first_order(model: LogisticRegression) -> FirstOrder:
         bias=float(model.bias.numpy()[chosen]),
         l2=model.l2[chosen],
     )
+
+
+def build_dnn(config: FitConfig, facts: Facts, steps: int = 1) -> DNN:
+    """A plain deep network on fields and crosses.
+
+    Args:
+        config: The configuration, resolved.
+        facts: What is known of the dataset.
+        steps: The length of the training, over which the learning rates fall.
+    """
+    rate = (NETWORK_RATE if config.rate is None else config.rate) * _scale(config)
+    optimizers = {
+        "embedding": make_optimizer("lazy_adam", rate, steps),
+        "network": make_optimizer("adam", rate, steps),
+    }
+    return DNN(
+        len(facts.fields) + (len(facts.crosses.fields) if facts.crosses else 0),
+        facts.every_frequency,
+        config.batch,
+        optimizers,
+        dim=config.dim,
+        l2=NETWORK_L2 if config.l2 is None else config.l2,
+        dropout=config.dropout,
+        click_rate=facts.click_rate,
+        seed=config.seed,
+        jit=config.xla,
+        crosses=facts.cross_module,
+    )
+
+
+# The models of `fives fit` by name; `config.MODELS` has the names.
+BUILDERS: dict[str, Callable[[FitConfig, Facts, int], ClickModel]] = {
+    "lr": build_lr,
+    "dnn": build_dnn,
+}
 
 
 def build_fives(
@@ -162,7 +253,7 @@ def build_fives(
         config.batch,
         optimizers,
         coarse=facts.coarse,
-        crosses=facts.crosses.module if facts.crosses else None,
+        crosses=facts.cross_module,
         cross_frequency=facts.cross_frequency,
         l2=config.search_l2 if searching else config.l2,
         first_order_l2=l2 if l2 is not None else (start.l2 if start else 0.0),
@@ -178,6 +269,6 @@ def build_fives(
     return model
 
 
-def _scale(config: SearchConfig) -> int:
+def _scale(config: Config) -> int:
     """What the learning rates are multiplied by."""
     return replicas() if config.scale_rates else 1

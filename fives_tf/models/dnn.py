@@ -8,7 +8,7 @@ import keras
 import numpy as np
 import tensorflow as tf
 
-from fives_tf.models.base import ClickModel, Table, cross_entropy, replica, replicas
+from fives_tf.models.base import ClickModel, Table, cross_entropy, every_id, replica, replicas
 from fives_tf.models.dropout import kept
 
 HIDDEN = (512, 256)
@@ -41,11 +41,12 @@ class DNN(ClickModel):
         click_rate: float = 0.5,
         seed: int = 0,
         jit: bool = True,
+        crosses: Callable[[tf.Tensor], tf.Tensor] | None = None,
     ):
         """Makes the variables.
 
         Args:
-            fields: The number of fields.
+            fields: The number of fields, and of crosses if there are any.
             frequency: The part of all rows that each id occurs in.
             batch: The size of the global batch.
             optimizers: For "embedding" and "network".
@@ -58,8 +59,10 @@ class DNN(ClickModel):
             click_rate: The part of the rows with a click, where the last bias starts.
             seed: Decides the first values and the dropout.
             jit: Whether to compile the network with XLA.
+            crosses: Gives the ids of crosses, which have embeddings too, for rows of ids.
         """
         super().__init__()
+        self._every_id = every_id(crosses)
         widths = (fields * dim, *hidden, 1)
         first, *seeds = (np.random.SeedSequence(seed).generate_state(len(widths)) >> 1).tolist()
         self.embedding = Table(frequency, dim, batch, l2, stddev, first, name="embedding")
@@ -87,7 +90,7 @@ class DNN(ClickModel):
 
     def call(self, ids: tf.Tensor) -> tf.Tensor:
         """See `ClickModel.call`."""
-        return self._forward(self.embedding.lookup(ids), self._parameters())
+        return self._forward(self.embedding.lookup(self._every_id(ids)), self._parameters())
 
     def probability(self, logits: tf.Tensor) -> tf.Tensor:
         """See `ClickModel.probability`."""
@@ -96,6 +99,7 @@ class DNN(ClickModel):
     def train_step(self, data: tuple[tf.Tensor, tf.Tensor]) -> dict[str, tf.Tensor]:
         """See `ClickModel.train_step`."""
         ids, label = data
+        ids = self._every_id(ids)
         found = self.embedding.lookup(ids)
         seed = tf.stack([tf.constant(self._seed, tf.int64), self.step.value])
         first_row = replica() * tf.shape(label)[0]

@@ -25,6 +25,7 @@ class LogisticRegression(ClickModel):
         click_rate: float,
         optimizer: keras.optimizers.Optimizer,
         crosses: Callable[[tf.Tensor], tf.Tensor] | None = None,
+        bias_optimizer: keras.optimizers.Optimizer | None = None,
     ):
         """Makes the regressions.
 
@@ -35,11 +36,14 @@ class LogisticRegression(ClickModel):
             click_rate: The part of the rows with a click, where the bias starts.
             optimizer: The optimizer of weights and biases.
             crosses: Gives the ids of crosses, which have weights too, for rows of ids.
+            bias_optimizer: If given, it moves the biases, which have no penalty, and `optimizer`
+                applies the penalties itself, as FTRL does.
         """
         super().__init__()
         self._every_id = every_id(crosses)
         self.l2 = tuple(l2)
-        self.table = Table(frequency, len(l2), batch, l2, name="weights")
+        by_gradient = l2 if bias_optimizer is None else 0.0
+        self.table = Table(frequency, len(l2), batch, by_gradient, name="weights")
         self.bias = self.add_weight(
             shape=(len(l2),),
             initializer=keras.initializers.Constant(np.log(click_rate / (1 - click_rate))),
@@ -48,8 +52,13 @@ class LogisticRegression(ClickModel):
         self.chosen = self.add_weight(
             shape=(), initializer="zeros", dtype="int32", trainable=False, name="chosen"
         )
-        self._optimizer = optimizer
-        self._optimizer.build([self.table.values, self.bias])
+        self._optimizers = {"weights": optimizer}
+        if bias_optimizer is None:
+            optimizer.build([self.table.values, self.bias])
+        else:
+            self._optimizers["bias"] = bias_optimizer
+            optimizer.build([self.table.values])
+            bias_optimizer.build([self.bias])
         self.built = True
 
     def call(self, ids: tf.Tensor) -> tf.Tensor:
@@ -75,11 +84,17 @@ class LogisticRegression(ClickModel):
         gradient = self.table.gradient(
             ids, found, tf.broadcast_to(error[:, None, :], tf.shape(found))
         )
-        self._optimizer.apply(
-            [gradient, tf.reduce_sum(error, axis=0)], [self.table.values, self.bias]
-        )
+        self._apply(gradient, tf.reduce_sum(error, axis=0))
         return {"loss": tf.reduce_sum(tf.reduce_mean(cross_entropy(label, logits), axis=1)) / rows}
 
     def learners(self) -> dict[str, keras.optimizers.Optimizer]:
         """See `ClickModel.learners`."""
-        return {"weights": self._optimizer}
+        return self._optimizers
+
+    def _apply(self, by_weights: tf.IndexedSlices, by_bias: tf.Tensor) -> None:
+        weights, bias = self._optimizers["weights"], self._optimizers.get("bias")
+        if bias is None:
+            weights.apply([by_weights, by_bias], [self.table.values, self.bias])
+        else:
+            weights.apply([by_weights], [self.table.values])
+            bias.apply([by_bias], [self.bias])

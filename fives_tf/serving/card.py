@@ -18,7 +18,7 @@ from fives_tf.run import Run
 
 VERSION = 1
 MODEL_CARD = "model_card.json"
-FIVES, LIGHT = "fives", "light"  # the kinds of model
+FIVES, LIGHT = "fives", "light"  # the kinds of model, beside those of a fit by name
 
 
 def model_card(
@@ -42,7 +42,7 @@ def model_card(
         numbers: How many numbers its parameters are.
     """
     schema, config = dataset.schema, run.config
-    refit = config.refit and (model == LIGHT or config.after != "nothing")
+    refit = config.refit and (model != FIVES or config.after != "nothing")
     columns: dict[str, dict[str, Any]] = {}
     for field in encoding.fields:
         column = columns.setdefault(field.column, {"name": field.column, "fields": []})
@@ -95,6 +95,7 @@ def _markdown(card: dict[str, Any]) -> str:
     kind = {
         FIVES: "FIVES, a graph network over the fields of a log",
         LIGHT: "a logistic regression on fields and crosses",
+        "dnn": "a network of hidden layers over the embeddings of fields and crosses",
     }[card["model"]]
     members = card["members"]
     valid, label = card["metrics"]["valid"], card["data"]["label"]

@@ -15,13 +15,15 @@ import tensorflow as tf
 
 from fives_tf import crosses as crosses_format
 from fives_tf import storage
-from fives_tf.cross_encoding import CrossEncoding, fit_crosses
+from fives_tf.cross_encoding import CrossEncoding
+from fives_tf.cross_fitting import fit_crosses
 from fives_tf.crosses import Cross, best_of_orders
 from fives_tf.dataset import SCHEMA, Dataset
 from fives_tf.encoding import Encoding
 from fives_tf.exported import Export, check_base, next_version, versions
+from fives_tf.fitted import load_fitted
 from fives_tf.restore import light_model, load_models, weighed_crosses
-from fives_tf.run import ADJACENCY, CROSSES, Run
+from fives_tf.run import ADJACENCY, CROSSES, FIT, SEARCH, Run
 from fives_tf.search import open_source
 from fives_tf.serving.card import FIVES, LIGHT, MODEL_CARD, card_files, model_card
 from fives_tf.serving.module import ServedModel, parameter_names
@@ -60,7 +62,7 @@ def export(
     opened = run.dataset(os.fspath(dataset) if dataset is not None else None)
     base = os.fspath(to)
     check_base(base, version)
-    model = _light(run, opened) if light else _fives(run, opened)
+    model = _model(run, opened, light)
     with storage.lock(storage.join(base, LOCK)):
         _remove_broken_off(base)
         check_base(base, version)
@@ -92,7 +94,7 @@ class _Model:
     """What is to be exported.
 
     Attributes:
-        kind: FIVES or LIGHT.
+        kind: FIVES, LIGHT, or the model of a fit.
         encoding: The encoding of raw columns.
         scorer: The model.
         crosses: The crosses whose ids are told.
@@ -104,6 +106,18 @@ class _Model:
     scorer: Scorer
     crosses: CrossEncoding
     evaluation: dict[str, Any]
+
+
+def _model(run: Run, dataset: Dataset, light: bool) -> _Model:
+    if light or (run.kind == FIT and run.config.model == "lr"):
+        return _light(run, dataset)
+    return _fitted(run, dataset) if run.kind == FIT else _fives(run, dataset)
+
+
+def _fitted(run: Run, dataset: Dataset) -> _Model:
+    model, crosses = load_fitted(run, dataset, xla=False, rows_have_crosses=False)
+    kind, evaluation = run.config.model, run.manifest["evaluation"]
+    return _Model(kind, dataset.encoding, MeanScorer([model]), crosses, evaluation)
 
 
 def _fives(run: Run, dataset: Dataset) -> _Model:
@@ -159,7 +173,6 @@ def _write(model: _Model, run: Run, dataset: Dataset, directory: Path) -> None:
     numbers = sum(int(np.prod(variable.shape)) for variable in learned)
     told = [field.cross for field in model.crosses.fields]
     files = {
-        ADJACENCY: storage.read(storage.join(run.directory, ADJACENCY)),
         CROSSES: _crosses_json(model.kind, told, run),
         SCHEMA: storage.read(storage.join(dataset.directory, SCHEMA)),
         **model.crosses.to_files(),
@@ -167,6 +180,8 @@ def _write(model: _Model, run: Run, dataset: Dataset, directory: Path) -> None:
             model_card(model.kind, run, dataset, model.encoding, told, model.evaluation, numbers)
         ),
     }
+    if run.kind == SEARCH:
+        files[ADJACENCY] = storage.read(storage.join(run.directory, ADJACENCY))
     for name, content in files.items():
         storage.write(str(directory / EXTRA / name), content)
     source = open_source(dataset, run.config.memory, run.config.skip_corrupt)

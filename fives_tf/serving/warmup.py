@@ -32,6 +32,7 @@ def write_warmup(path: Path, model: str, source: Source, encoding: Encoding) -> 
     except ImportError:
         return 0
     ids, _ = source.arrays("valid", sum(BATCHES))
+    ids = ids[:, : len(encoding.fields)]  # crosses are found out from the fields
     blocks = [block for block in np.split(ids, BATCHES[:1]) if len(block)]
     count = 0
     with tf.io.TFRecordWriter(os.fspath(path)) as writer:

@@ -4,7 +4,8 @@ FIVES finds the crosses, and its score makes the short list. Of this list those 
 most to a regression that has the fields already; how many is decided on validation.
 """
 
-from collections.abc import Sequence
+import dataclasses
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -13,15 +14,16 @@ import tensorflow as tf
 from fives_tf import crosses as crosses_format
 from fives_tf import progress, storage
 from fives_tf.config import SearchConfig
-from fives_tf.cross_encoding import CrossEncoding, fit_crosses
-from fives_tf.crosses import Cross, best_of_orders
+from fives_tf.cross_encoding import CrossEncoding
+from fives_tf.cross_fitting import fit_crosses
+from fives_tf.crosses import Cross, best_of_orders, by_gain
 from fives_tf.encoding import Encoding
 from fives_tf.gain import held_out_gain
 from fives_tf.models.build import Facts, FirstOrder, first_order
 from fives_tf.models.lr import LogisticRegression
 from fives_tf.training.batches import Source
 from fives_tf.training.evaluation import Evaluation
-from fives_tf.training.loop import CHECKPOINTS
+from fives_tf.training.loop import CHECKPOINTS, Outcome
 from fives_tf.training.regression import fit_regression, refit_regression
 from fives_tf.training.strategy import on_chief, tell
 
@@ -40,11 +42,13 @@ class Crossed:
         crosses: The crosses, and the ids of their values.
         weights: Its weights and bias, and the penalty that was best.
         evaluation: Its figures on validation, before it also learned from there.
+        ranked: The crosses that could be chosen, with their gains, the greatest first.
     """
 
     crosses: CrossEncoding
     weights: FirstOrder
     evaluation: Evaluation
+    ranked: list[Cross]
 
 
 class Crossing:
@@ -78,11 +82,11 @@ class Crossing:
 
         None are, too, may be the best, unless crosses are to have weights in any case.
         """
-        base, outcome = fit_regression(self._config, self._facts, self._source, self._directory)
+        base, outcome = self._regression()
         tell(f"no crosses: log loss {outcome.evaluation.log_loss:.5f} on valid")
         none = CrossEncoding([], self._encoding)
-        best = Crossed(none, first_order(base), outcome.evaluation)
-        ranked = self._ranked(best_of_orders(crosses, SHORT_LIST), base)
+        ranked = self._ranked(crosses, base)
+        best = Crossed(none, first_order(base), outcome.evaluation, ranked)
         counts = sorted({min(count, len(ranked)) for count in COUNTS} - {0})
         for count in counts:
             fitted = self._fit(ranked[:count], "train")
@@ -96,7 +100,7 @@ class Crossing:
             tell(f"{count} crosses: log loss {outcome.evaluation.log_loss:.5f} on valid")
             is_first = count == counts[0] and self._config.cross_weights == "always"
             if is_first or outcome.evaluation.log_loss < best.evaluation.log_loss:
-                best = Crossed(fitted, first_order(model), outcome.evaluation)
+                best = Crossed(fitted, first_order(model), outcome.evaluation, ranked)
         return best
 
     def refit(self, chosen: Crossed) -> Crossed:
@@ -110,29 +114,39 @@ class Crossing:
             chosen.weights.l2,
             "refit-crosses",
         )
-        return Crossed(crosses, first_order(model), chosen.evaluation)
+        return Crossed(crosses, first_order(model), chosen.evaluation, chosen.ranked)
 
     def _fit(self, crosses: Sequence[Cross], *splits: str) -> CrossEncoding:
         rows = [self._source.arrays(split, SAMPLE)[0] for split in splits]
         return fit_crosses(crosses, self._encoding, rows)
 
-    def _ranked(self, crosses: Sequence[Cross], base: LogisticRegression) -> list[Cross]:
-        """The crosses, best first, as the chief has ranked them once.
+    def rank(self, crosses: Sequence[Cross]) -> list[Cross]:
+        """The best crosses of each order with their gains, the greatest first."""
+        base, _ = self._regression()
+        return self._ranked(crosses, base)
 
-        Ids follow from this order, so that workers that rounded otherwise, or a resumed run on
-        other devices, must not rank anew.
+    def _regression(self) -> tuple[LogisticRegression, Outcome]:
+        """The regression on the fields alone."""
+        return fit_regression(self._config, self._facts, self._source, self._directory)
+
+    def _ranked(self, crosses: Sequence[Cross], base: LogisticRegression) -> list[Cross]:
+        """See `rank`.
+
+        The chief ranks them once. Ids follow from this order, so that workers that rounded
+        otherwise, or a resumed run on other devices, must not rank anew.
         """
         path = storage.join(self._directory, CHECKPOINTS, RANKING)
 
         def rank() -> None:
             if not storage.exists(path):
-                storage.write(path, crosses_format.to_json(self._rank(crosses, base)))
+                ranked = by_gain(self._gains(best_of_orders(crosses, SHORT_LIST), base))
+                storage.write(path, crosses_format.to_json(ranked))
 
         on_chief(rank)
         return crosses_format.from_json(storage.read(path), path)
 
-    def _rank(self, crosses: Sequence[Cross], base: LogisticRegression) -> list[Cross]:
-        """The crosses by how much they lower the log loss of held-out rows, best first.
+    def _gains(self, crosses: Sequence[Cross], base: LogisticRegression) -> Iterator[Cross]:
+        """The crosses with how much they lower the log loss of held-out rows.
 
         The regression has learned from these rows, so the gains are small, but their order tells.
         """
@@ -140,18 +154,16 @@ class Crossing:
         half = len(ids) // 2
         logit = _logits(base, ids)
         strength = first_order(base).l2 * self._facts.rows
-        gains = []
         with progress.view("rank", len(crosses), unit="crosses") as view:
-            for cross in crosses:
+            for done, cross in enumerate(crosses, start=1):
                 encoding = fit_crosses([cross], self._encoding, [ids])
                 own = encoding.encode_one(0, ids) - encoding.offsets[0]
                 fitted, held_out = zip(
                     *(np.split(part, [half]) for part in (own, label, logit)), strict=True
                 )
-                gains.append(held_out_gain(fitted, held_out, strength))
-                view.update(len(gains))
-        order = np.argsort(-np.array(gains), kind="stable")
-        return [crosses[index] for index in order]
+                gain = held_out_gain(fitted, held_out, strength)
+                view.update(done)
+                yield dataclasses.replace(cross, gain=gain)
 
 
 def _logits(model: LogisticRegression, ids: np.ndarray) -> np.ndarray:

@@ -51,6 +51,7 @@ class Evaluator:
         """Takes the rows to evaluate on."""
         self._source = source
         self._splits = splits
+        self._batches = None
 
     def evaluate(self, *models: ClickModel) -> Evaluation:
         """The figures of a model, or of the mean prediction of several."""
@@ -68,11 +69,12 @@ class Evaluator:
         strategy = tf.distribute.get_strategy()
         labels: list[np.ndarray] = []
         logits: list[list[np.ndarray]] = [[] for _ in models]
-        batches = strategy.distribute_datasets_from_function(
-            lambda context: self._source.once(self._splits, BATCH)
-        )
+        if self._batches is None:  # to make them anew takes longer than to go through few rows
+            self._batches = strategy.distribute_datasets_from_function(
+                lambda context: self._source.once(self._splits, BATCH)
+            )
         with self._source.reading():
-            for ids, label, rows in batches:
+            for ids, label, rows in self._batches:
                 counts = strategy.gather(rows, axis=0).numpy()
                 real = (np.arange(BATCH) < counts[:, None]).ravel()
                 labels.append(strategy.gather(label, axis=0).numpy()[real])

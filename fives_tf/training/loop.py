@@ -197,8 +197,9 @@ class Loop:
         if int(bad) >= 0:
             raise UserError(
                 f"{self._stage}: the loss is not a finite number at step {step + int(bad) + 1:,}; "
-                "lower the learning rates (--search_embedding_rate, --search_rate and --edge_rate, "
-                "or --embedding_rate and --rate after the search) and start again with --overwrite."
+                "lower the learning rates (--rate of a fit; --search_embedding_rate, --search_rate "
+                "and --edge_rate of a search, or --embedding_rate and --rate after it) and start "
+                "again with --overwrite."
             )
         sums.add(figures.numpy(), count)
 

@@ -6,7 +6,11 @@ under a `tf.distribute` strategy stays: every replica gets the summed slices and
 update.
 """
 
+from collections.abc import Sequence
+from typing import Any
+
 import keras
+import numpy as np
 import tensorflow as tf
 
 
@@ -51,6 +55,77 @@ class RowAdagrad(keras.optimizers.Adagrad):
         variable.scatter_sub(tf.IndexedSlices(change, rows))
 
 
+class RowFtrl(keras.optimizers.Optimizer):
+    """FTRL-Proximal (McMahan et al., KDD 2013, algorithm 1) on the rows of the batch.
+
+    Every parameter has a rate of its own, which falls as its gradients add up, and is exactly 0 as
+    long as they stay within L1. The variable is to start at 0. The penalties stand against the
+    gradients of all steps together, so a row that is absent loses nothing, and is not behind when
+    it occurs again. The learning rate must not change on the way.
+    """
+
+    def __init__(
+        self,
+        learning_rate: float,
+        beta: float = 1.0,
+        l1: float = 0.0,
+        l2: float | Sequence[float] = 0.0,
+        **options: Any,
+    ):
+        """Makes the optimizer.
+
+        Args:
+            learning_rate: The rate, alpha in the paper.
+            beta: What keeps the first steps small.
+            l1: The strength of the penalty l1 * sum of absolute values.
+            l2: The strength of the penalty l2 / 2 * sum of squares; one for all or for each column.
+            **options: What Keras' optimizers take.
+        """
+        super().__init__(learning_rate=learning_rate, **options)
+        self.beta, self.l1, self.l2 = beta, l1, np.asarray(l2, np.float32)
+
+    def build(self, variables: Sequence[keras.Variable]) -> None:
+        """Makes the sums z and n of the paper for each variable."""
+        if self.built:
+            return
+        super().build(variables)
+        self._sums, self._squares = [], []
+        for variable in variables:
+            self._sums.append(self.add_variable_from_reference(variable, name="sum"))
+            self._squares.append(self.add_variable_from_reference(variable, name="squares"))
+
+    def update_step(self, gradient: tf.Tensor, variable: tf.Variable, learning_rate: tf.Tensor):
+        """Updates a variable; see `keras.optimizers.Optimizer.update_step`."""
+        index = self._get_variable_index(variable)
+        slots = (self._sums[index].value, self._squares[index].value, variable)
+        if not isinstance(gradient, tf.IndexedSlices):
+            values = map(tf.convert_to_tensor, slots)
+            for slot, value in zip(
+                slots, self._move(gradient, *values, learning_rate), strict=True
+            ):
+                slot.assign(value)
+            return
+        rows, gradient = sum_slices(gradient)
+        values = (tf.gather(slot, rows) for slot in slots)
+        for slot, value in zip(slots, self._move(gradient, *values, learning_rate), strict=True):
+            slot.scatter_update(tf.IndexedSlices(value, rows))
+
+    def _move(
+        self,
+        gradient: tf.Tensor,
+        total: tf.Tensor,
+        squares: tf.Tensor,
+        weights: tf.Tensor,
+        rate: tf.Tensor,
+    ) -> tuple[tf.Tensor, tf.Tensor, tf.Tensor]:
+        """The next sums, squares and weights."""
+        root, squares = tf.sqrt(squares), squares + gradient**2
+        new_root = tf.sqrt(squares)
+        total += gradient - (new_root - root) / rate * weights
+        within = tf.clip_by_value(total, -self.l1, self.l1) if self.l1 else 0.0
+        return total, squares, (within - total) / ((self.beta + new_root) / rate + self.l2)
+
+
 def sum_slices(gradient: tf.IndexedSlices) -> tuple[tf.Tensor, tf.Tensor]:
     """The distinct rows of a sparse gradient, and the sum of the slices of each."""
     rows, place = tf.unique(gradient.indices)
@@ -70,6 +145,7 @@ OPTIMIZERS = {
     "lazy_adam": LazyAdam,
     "adagrad": RowAdagrad,
     "adam": DenseAdam,
+    "ftrl": RowFtrl,
     "sgd": keras.optimizers.SGD,
 }
 

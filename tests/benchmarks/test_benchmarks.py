@@ -117,6 +117,17 @@ def test_quality_reads_the_test_split_once(program, data_directory, tmp_path, ca
 
 
 @pytest.mark.usefixtures("one_process")
+def test_fit_speed_measures_each_optimizer_and_rival(program, tmp_path, capsys):
+    fit_speed, out = program("fit_speed"), tmp_path / "out.json"
+    fit_speed.run(["--size=200", "--batch=16", "--rows=800", "--steps=30", f"--out={out}"])
+    measured = {found["name"]: found for found in written(out)["measured"]}
+    assert tuple(measured) == fit_speed.NAMES
+    assert all(found["rows_per_second"] > 0 for found in measured.values())
+    assert measured["ftrl"]["ftrl_ratio"] == measured["ftrl"]["ftrl_cpu_ratio"] == 1
+    assert capsys.readouterr().out.count("reached") == 1
+
+
+@pytest.mark.usefixtures("one_process")
 def test_search_speed_measures_each_form_and_rival(program, tmp_path, capsys):
     search_speed = program("search_speed")
     out = tmp_path / "out.json"

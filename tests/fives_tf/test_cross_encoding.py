@@ -6,7 +6,8 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
-from fives_tf.cross_encoding import CROSS_ENCODING, CrossEncoding, fit_crosses
+from fives_tf.cross_encoding import CROSS_ENCODING, CrossEncoding
+from fives_tf.cross_fitting import CrossCounter, fit_crosses, possible_values
 from fives_tf.crosses import Cross
 from fives_tf.encoding import Encoding, HashField
 from fives_tf.errors import UserError
@@ -103,6 +104,66 @@ def test_files_are_read_back(encoding):
     later = files | {CROSS_ENCODING: b'{"version": 9}'}
     with pytest.raises(UserError, match="version 9 is not known"):
         CrossEncoding.from_files(later.__getitem__, encoding)
+
+
+def test_hashed_crosses(encoding):
+    rows = random_rows(encoding, 300, 0)
+    rows[0] = encoding.offsets  # all missing
+    rows[1] = np.array(encoding.offsets) + 1  # all rare
+    assert [possible_values(cross, encoding) for cross in CROSSES] == [34, 239, 47]
+    mixed = fit_crosses(CROSSES, encoding, [rows[:100], rows[100:]], hash_buckets=40)
+    assert [field.is_hashed for field in mixed.fields] == [False, True, True]
+    assert [field.size for field in mixed.fields[1:]] == [42, 42]
+    ids = mixed.encode(rows)
+    np.testing.assert_array_equal(mixed.module(tf.constant(rows)), ids)
+    np.testing.assert_array_equal(ids[0], mixed.offsets)
+    np.testing.assert_array_equal(ids[1], mixed.offsets + 1)
+
+    plain = fit_crosses(CROSSES, encoding, [rows], min_count=1)
+    known = plain.encode(rows)
+    np.testing.assert_array_equal(
+        ids[:, 0], fit_crosses(CROSSES, encoding, [rows]).encode(rows)[:, 0]
+    )
+    for column in (1, 2):
+        # The same combination has the same bucket, and those that are missing or rare have none.
+        pairs = {(int(a), int(b)) for a, b in zip(known[:, column], ids[:, column], strict=True)}
+        assert len(pairs) == len(np.unique(known[:, column]))
+        used = np.unique(ids[:, column] - mixed.offsets[column])
+        assert used.min() == 0
+        assert used.max() < 42
+        assert len(used) > 20
+        field = mixed.fields[column]
+        assert field.missing_count + field.rare_count + field.counts.sum() == 300
+        counted = np.bincount(ids[:, column] - mixed.offsets[column], minlength=42)
+        np.testing.assert_array_equal(counted[2:], field.counts)
+    files = mixed.to_files()
+    again = CrossEncoding.from_files(files.__getitem__, encoding)
+    assert again.to_files() == files
+    np.testing.assert_array_equal(again.encode(rows), ids)
+    np.testing.assert_array_equal(again.module(tf.constant(rows)), ids)
+
+
+def test_buckets_are_equally_full():
+    fields = tuple(
+        HashField(f"f{index}", f"f{index}", ("",), 0, 0, buckets=500) for index in range(2)
+    )
+    large = Encoding(fields, rows=300)
+    every = np.stack(np.meshgrid(np.arange(2, 502), np.arange(2, 502)), axis=-1).reshape(-1, 2)
+    rows = (every + large.offsets).astype(np.int32)
+    for buckets in (1024, 1000):
+        field = fit_crosses([Cross(("f0", "f1"), 1.0)], large, [rows], hash_buckets=buckets).fields[
+            0
+        ]
+        # As thrown by chance: 250,000 combinations in 1,000 buckets deviate by about 16.
+        assert 0.8 < field.counts.std() / np.sqrt(field.counts.mean()) < 1.2
+
+
+def test_counts_of_parts_add_up(encoding):
+    rows = random_rows(encoding, 300, 0)
+    counter = CrossCounter(CROSSES, encoding, min_count=1)
+    whole = counter.fit([counter.count(rows)])
+    parts = counter.fit([counter.count(rows[i : i + 70]) for i in range(0, 300, 70)])
+    assert parts.to_files() == whole.to_files()
 
 
 def test_a_cross_of_a_field_that_is_gone_is_refused(encoding):

@@ -13,12 +13,14 @@ from hypothesis.extra.numpy import arrays
 
 from fives_tf.crosses import (
     Cross,
+    by_gain,
     derive,
     edge_probabilities,
     from_json,
     single_feature_auc,
     to_json,
     with_auc,
+    with_figures,
 )
 from fives_tf.errors import UserError
 from fives_tf.training.metrics import auc
@@ -189,7 +191,10 @@ def test_crosses_of_another_dataset_are_refused():
 
 
 def test_crosses_survive_their_file():
-    crosses = [Cross(("C14", "I5@100"), 0.1 + 0.2, 0.625), Cross(("a ü", 'b"', "c"), 1e-9)]
+    crosses = [
+        Cross(("C14", "I5@100"), 0.1 + 0.2, 0.625, -1e-5),
+        Cross(("a ü", 'b"', "c"), 1e-9),
+    ]
     content = to_json(crosses)
     assert from_json(content, "crosses.json") == crosses
     assert json.loads(content)["crosses"][0] == {
@@ -198,7 +203,23 @@ def test_crosses_survive_their_file():
         "order": 2,
         "score": 0.1 + 0.2,
         "auc": 0.625,
+        "gain": -1e-5,
     }
+
+
+def test_by_gain():
+    crosses = [
+        Cross(("a", "b"), 0.9),
+        Cross(("a", "c"), 0.8, None, 0.1),
+        Cross(("b", "c"), 0, 0, 2),
+    ]
+    assert by_gain(crosses) == [crosses[2], crosses[1]]
+
+
+def test_figures_go_to_crosses_of_the_same_fields():
+    known = [Cross(("a", "b"), 0.1, 0.7, 0.2)]
+    crosses = [Cross(("a", "c"), 0.8), Cross(("a", "b"), 0.9)]
+    assert with_figures(crosses, known) == [crosses[0], Cross(("a", "b"), 0.9, 0.7, 0.2)]
     assert from_json(to_json([]), "crosses.json") == []
 
 
@@ -226,6 +247,7 @@ GOOD = {"fields": ["a", "b"], "score": 1, "auc": None}
         ([GOOD | {"score": 10**400}], "cross 1: `score`"),
         ([GOOD | {"auc": "0.5"}], "cross 1: `auc`"),
         ([GOOD | {"auc": True}], "cross 1: `auc`"),
+        ([GOOD | {"gain": "much"}], "cross 1: `gain`"),
     ],
 )
 def test_damaged_and_foreign_files_are_refused(content, message):

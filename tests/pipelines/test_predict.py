@@ -24,7 +24,7 @@ from fives_tf.run import Run
 from fives_tf.schema import Schema
 from fives_tf.scored_log import Scoring
 from fives_tf.training import metrics
-from pipelines import predict as engine
+from pipelines import rowwise as engine
 from pipelines import runner, scoring, sources
 from pipelines.predict import Options, predict
 
@@ -173,12 +173,13 @@ def test_labels_that_are_too_many_are_not_held(export, tmp_path, monkeypatch, be
 def test_tallies_that_are_merged_are_the_tally_of_all_rows(export, monkeypatch, limit):
     monkeypatch.setattr(scoring, "JUDGED_ROWS", limit)
     scored = export.schema.for_scoring(Scoring())
-    whole, merged = scoring.Tally(), scoring.Tally()
+    whole, merged = scoring.ScoreTally(), scoring.ScoreTally()
     for part in (make_rows(0, 5), make_rows(5, 6), make_rows(6, 10)):
         rows = parsing.parse_text(text_log(part, ""), tuple(HEADER.split(",")), scored, 0, 1)
-        scores, one, saved = np.array(expected(part), np.float32), scoring.Tally(), io.BytesIO()
+        scores, one = np.array(expected(part), np.float32), scoring.ScoreTally()
+        saved = io.BytesIO()
         for tally in (whole, one):
-            tally.add(rows, scores, "log.csv")
+            tally.add_scores(rows, "log.csv", scores)
         one.save(saved)
         saved.seek(0)
         merged.merge(saved)
@@ -518,7 +519,7 @@ def test_a_predictor_takes_any_record_batch(export):
 
 
 def test_whoever_predicts_does_not_load_what_trains():
-    program = "import sys, fives_tf.predictor, pipelines.predict_beam; print(*sys.modules)"
+    program = "import sys, fives_tf.predictor, pipelines.rowwise_beam; print(*sys.modules)"
     done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True)
     assert done.returncode == 0, done.stderr
     loaded = {name for name in done.stdout.split() if name.startswith("fives_tf.")}

@@ -2,11 +2,21 @@
 
 from pathlib import Path
 
+import duckdb
 import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
+import tensorflow as tf
 
+from fives_tf.crosses import Cross
+from fives_tf.dataset import Dataset
+from fives_tf.encoding import BucketField, HashField, parse_number
 from fives_tf.schema import Schema
-from pipelines import runner
+from fives_tf.sql import select
+from pipelines import rowwise, runner
+from pipelines.count_crosses import fit_on_dataset
+from pipelines.cross_log import write_cross_log
 from pipelines.preprocess import Options, preprocess
 
 SCHEMAS = Path(__file__).parents[2] / "examples" / "schemas"
@@ -87,3 +97,63 @@ def test_training_reads_what_was_written(datasets):
     high = low + [field.size for field in encoding.fields]
     assert ids.shape == (dataset.split("train").rows, len(encoding.fields))
     assert np.all((ids >= low) & (ids < high))
+
+
+CROSSED_ROWS = 5000  # that TensorFlow's face is asked for
+
+
+def some_crosses(dataset: Dataset) -> list[Cross]:
+    """Crosses of fields of all kinds, of orders 2 and 3, of different columns each."""
+    by_column = {field.column: field for field in dataset.encoding.fields}
+    usable = [f for f in by_column.values() if not isinstance(f, HashField)]
+    numbers = [f.name for f in usable if isinstance(f, BucketField) and len(f.edges) <= 200]
+    texts = [f.name for f in usable if not isinstance(f, BucketField)]
+    groups = [texts[:2], texts[1:4], [*texts[-1:], *numbers[:1]], [*texts[:1], *numbers[-2:]]]
+    groups += [numbers[1:3], numbers[:3]]
+    names = {tuple(group) for group in groups if len(group) > 1}
+    return [Cross(fields, 1.0) for fields in sorted(names)]
+
+
+def tensorflow_ids(dataset: Dataset, table: pa.Table, directory: Path) -> np.ndarray:
+    """The ids of raw rows by the graph that is served."""
+    module = dataset.encoding.tensorflow(directory)
+    columns = {name: tf.constant(table[name].to_pylist()) for name in module.text_columns}
+    for name in module.number_columns:
+        numbers = [parse_number(text) for text in table[name].to_pylist()]
+        numbers = [np.nan if number is None else number for number in numbers]
+        columns[name] = tf.constant(numbers, tf.float32)
+    return module(columns).numpy()
+
+
+@pytest.mark.parametrize("name", [name for name in CASES if name != "criteo extra"])
+def test_crosses_are_the_same_by_sql_beam_arrow_and_tensorflow(
+    name, datasets, data_directory, tmp_path
+):
+    dataset, crosses = datasets(name), some_crosses(datasets(name))
+    assert {cross.order for cross in crosses} == {2, 3}
+    log = [str(data_directory / file) for file in CASES[name][0]]
+    by_beam = rowwise.Options(beam=runner.pipeline_options([], workers=1))
+    fitted = fit_on_dataset(dataset, crosses, by_beam.beam)
+    write_cross_log(log, str(tmp_path / "texts.parquet"), dataset, crosses, by_beam)
+    write_cross_log(log, str(tmp_path / "ids.parquet"), dataset, fitted, by_beam)
+    texts, ids = (pq.read_table(tmp_path / f"{kind}.parquet") for kind in ("texts", "ids"))
+    names = [cross.name for cross in crosses]
+
+    table = texts.drop_columns(names)
+    connection = duckdb.connect()
+    connection.register("log", table)
+    query = select(crosses, dataset.encoding, trim=dataset.schema.format.trim)
+    by_sql = connection.sql(query).to_arrow_table()
+    for cross in names:
+        assert by_sql[cross].to_pylist() == texts[cross].to_pylist()
+        # Equal texts have equal ids, and combinations with an id of their own one text.
+        pairs = set(zip(texts[cross].to_pylist(), ids[cross].to_pylist(), strict=True))
+        assert len(pairs) == len({text for text, _ in pairs})
+        known = [number for _, number in pairs if number > 1]
+        assert len(known) == len(set(known)) > 3
+
+    first = table.slice(0, CROSSED_ROWS)
+    served = fitted.module(tf.constant(tensorflow_ids(dataset, first, tmp_path))).numpy()
+    for index, cross in enumerate(names):
+        own = ids[cross].slice(0, CROSSED_ROWS).to_numpy()
+        np.testing.assert_array_equal(served[:, index] - fitted.offsets[index], own)

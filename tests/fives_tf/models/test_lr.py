@@ -75,6 +75,26 @@ def test_several_penalties_at_once_are_as_good_as_one_after_the_other(optimizer)
         assert together.bias.numpy()[output] == pytest.approx(alone.bias.numpy()[0], rel=1e-6)
 
 
+def test_penalties_that_ftrl_applies_at_once_are_as_good_as_one_after_the_other():
+    def learned(l2):
+        optimizer = make_optimizer("ftrl", 0.1, beta=0.1, l2=l2)
+        bias_optimizer = make_optimizer("adam", 0.1)
+        model = LogisticRegression(
+            FREQUENCY, l2, BATCH, 0.2, optimizer, bias_optimizer=bias_optimizer
+        )
+        for seed in range(5):
+            train(model, seed)
+        assert set(model.learners()) == {"weights", "bias"}
+        return model.table.values.numpy(), model.bias.numpy()
+
+    weights, bias = learned(PENALTIES)
+    assert len(set(weights[0])) == len(PENALTIES)
+    for output, l2 in enumerate(PENALTIES):
+        alone, alone_bias = learned((l2,))
+        np.testing.assert_allclose(weights[:, output], alone[:, 0], rtol=1e-5)
+        assert bias[output] == pytest.approx(alone_bias[0], rel=1e-6)
+
+
 def test_an_untrained_model_predicts_the_click_rate():
     model = LogisticRegression(FREQUENCY, PENALTIES, BATCH, 0.2, make_optimizer("sgd", 0.5))
     logits = model.call(tf.constant(make_batch(seed=1)[0]))

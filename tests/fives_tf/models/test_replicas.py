@@ -8,8 +8,7 @@ import sys
 import numpy as np
 import pytest
 
-from fives_tf.config import SearchConfig
-from fives_tf.models.build import LR_RATE
+from fives_tf.config import Regression, SearchConfig
 from fives_tf.models.precision import FIRST
 
 # Several devices must be declared before TensorFlow begins, so in a process of its own.
@@ -180,7 +179,7 @@ def test_rates_are_multiplied_by_the_number_of_replicas_if_asked_for(found):
         "after embedding": config.embedding_rate,
         "after network": config.rate,
         "after first_order": config.first_order_rate,
-        "lr weights": LR_RATE,
+        "lr weights": Regression.rate,
     }
     assert found["rates"] == pytest.approx(rates, rel=1e-6)
     assert found["scaled_rates"] == pytest.approx({k: 2 * v for k, v in rates.items()}, rel=1e-6)

@@ -13,12 +13,14 @@ from fives_tf.training.optimizers import (
     DenseAdam,
     LazyAdam,
     RowAdagrad,
+    RowFtrl,
     make_optimizer,
     sum_slices,
 )
 
 ROWS, WIDTH, STEPS, RATE = 7, 3, 6, 0.1
 BOTH = pytest.mark.parametrize("kind", [LazyAdam, RowAdagrad])
+ALL = pytest.mark.parametrize("kind", [LazyAdam, RowAdagrad, RowFtrl])
 
 
 def make_slices(seed, most=5):
@@ -43,9 +45,9 @@ def first_values():
     return np.random.default_rng(99).normal(size=(ROWS, WIDTH)).astype(np.float32)
 
 
-def minimize(optimizer, gradients):
+def minimize(optimizer, gradients, start=None):
     """Where a variable ends that the optimizer is given gradients for."""
-    variable = keras.Variable(first_values())
+    variable = keras.Variable(first_values() if start is None else start)
     optimizer.build([variable])
     for gradient in gradients:
         optimizer.apply([gradient], [variable])
@@ -99,7 +101,7 @@ def test_lazy_adam_is_keras_adam_if_every_row_is_in_every_step():
     np.testing.assert_allclose(found, expected, rtol=1e-5, atol=1e-6)
 
 
-@BOTH
+@ALL
 def test_rows_without_a_gradient_stay(kind):
     slices = [make_slices(seed) for seed in range(STEPS)]
     found = minimize(kind(RATE), [sparse(*one) for one in slices])
@@ -111,7 +113,7 @@ def test_rows_without_a_gradient_stay(kind):
     np.testing.assert_array_equal(np.delete(after, 1, axis=0), np.delete(before, 1, axis=0))
 
 
-@BOTH
+@ALL
 def test_slices_of_one_row_are_summed_before_the_step(kind):
     indices, values = make_slices(0)
     rows = np.unique(indices)
@@ -133,7 +135,7 @@ def test_a_dense_gradient_goes_the_way_of_keras(kind):
     np.testing.assert_array_equal(found, minimize(kind.__base__(RATE), gradients))
 
 
-@BOTH
+@ALL
 def test_a_sparse_and_a_dense_variable_have_each_its_own_state(kind):
     slices = [make_slices(seed) for seed in range(STEPS)]
     optimizer = kind(RATE)
@@ -144,7 +146,58 @@ def test_a_sparse_and_a_dense_variable_have_each_its_own_state(kind):
     alone = minimize(kind(RATE), [sparse(*one) for one in slices])
     np.testing.assert_array_equal(variables[1].numpy(), alone)
     alone = minimize(kind(RATE), [dense(*one) for one in slices])
-    np.testing.assert_array_equal(variables[0].numpy(), alone)
+    np.testing.assert_allclose(variables[0].numpy(), alone, rtol=1e-6)
+
+
+def ftrl_slowly(slices, beta, l1, l2):
+    """Algorithm 1 of McMahan et al., number by number; a slice is (row, gradients)."""
+    z, n, w = (np.zeros((ROWS, WIDTH)) for _ in range(3))
+    for indices, slice_values in slices:
+        gradient = dense(indices, slice_values).astype(np.float64)
+        for row in set(indices.tolist()):
+            for column in range(WIDTH):
+                at, g = (row, column), gradient[row, column]
+                sigma = (math.sqrt(n[at] + g * g) - math.sqrt(n[at])) / RATE
+                z[at] += g - sigma * w[at]
+                n[at] += g * g
+                w[at] = 0.0
+                if abs(z[at]) > l1:
+                    curvature = (beta + math.sqrt(n[at])) / RATE + l2[column]
+                    w[at] = -(z[at] - math.copysign(l1, z[at])) / curvature
+    return w
+
+
+@pytest.mark.parametrize("l1", [0.0, 1.5])
+@pytest.mark.parametrize("l2", [(0.0, 0.0, 0.0), (0.0, 0.5, 20.0)])
+def test_ftrl_is_that_of_the_paper_on_the_rows_of_the_step(l1, l2):
+    slices = [make_slices(seed) for seed in range(STEPS)]
+    optimizer = RowFtrl(RATE, beta=0.7, l1=l1, l2=l2)
+    found = minimize(optimizer, [sparse(*one) for one in slices], np.zeros_like(first_values()))
+    expected = ftrl_slowly(slices, 0.7, l1, l2)
+    np.testing.assert_allclose(found, expected, rtol=1e-4, atol=1e-6)
+    np.testing.assert_array_equal(found == 0, expected == 0)
+    assert (found[:5] == 0).any() == (l1 > 0)  # L1 leaves some of the rows at 0, and not all
+    assert (found[:5] != 0).any()
+
+
+def test_ftrl_moves_a_dense_gradient_as_keras_does():
+    gradients = [dense(*make_slices(seed)) for seed in range(STEPS)]
+    start = np.zeros_like(first_values())
+    of_keras = keras.optimizers.Ftrl(
+        RATE,
+        initial_accumulator_value=0.0,
+        l1_regularization_strength=1.5,
+        l2_regularization_strength=0.25,  # Keras leaves out the half of l2 / 2
+        beta=0.7,
+    )
+    expected = minimize(of_keras, gradients, start)
+    found = minimize(RowFtrl(RATE, beta=0.7, l1=1.5, l2=0.5), gradients, start)
+    np.testing.assert_allclose(found, expected, rtol=1e-4, atol=1e-6)
+    slices = [make_slices(seed) for seed in range(STEPS)]
+    found = minimize(
+        RowFtrl(RATE, beta=0.7, l1=1.5, l2=0.5), [sparse(*one) for one in slices], start
+    )
+    np.testing.assert_allclose(found, expected, rtol=1e-4, atol=1e-6)
 
 
 def test_optimizers_have_names():
@@ -209,7 +262,7 @@ def test_two_replicas_end_where_one_device_does():
     slices = [make_slices(seed) for seed in range(3)]
     halves = [[(part[:3].tolist(), part[3:].tolist()) for part in one] for one in slices]
     task = {"rate": RATE, "first": first_values().tolist(), "slices": halves}
-    kinds = {"lazy_adam": LazyAdam, "adagrad": RowAdagrad}
+    kinds = {"lazy_adam": LazyAdam, "adagrad": RowAdagrad, "ftrl": RowFtrl}
     run = subprocess.run(
         [sys.executable, "-c", REPLICAS],
         input=json.dumps([task | {"name": name} for name in kinds]),

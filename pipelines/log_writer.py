@@ -1,9 +1,9 @@
-"""The file of predictions: one row a row of the log, as Parquet or CSV by its ending."""
+"""A log with further columns, as Parquet or CSV by the ending of its name."""
 
 import contextlib
 import gzip
 from abc import ABC, abstractmethod
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from typing import BinaryIO
 
 import pyarrow as pa
@@ -12,14 +12,13 @@ import pyarrow.parquet as pq
 
 from fives_tf import storage
 from fives_tf.errors import UserError
-from fives_tf.scored_log import PROBABILITY
 
 ENDINGS = (".parquet", ".csv", ".csv.gz")
 _ROW_GROUP_BYTES = 8 << 20
 
 
 def ending(path: str) -> str:
-    """The ending of a file of predictions; refuses any other."""
+    """The ending of a file that can be written; refuses any other."""
     for known in ENDINGS:
         if path.endswith(known):
             return known
@@ -27,66 +26,67 @@ def ending(path: str) -> str:
 
 
 @contextlib.contextmanager
-def create(path: str, keep: tuple[str, ...]) -> Iterator["Predictions"]:
-    """A new file of predictions, which takes its name when the block ends without an error.
+def create(path: str, keep: tuple[str, ...], added: pa.Schema) -> Iterator["LogWriter"]:
+    """A new file, which takes its name when the block ends without an error.
 
     Args:
         path: The file.
-        keep: The columns that stand before the probability.
+        keep: The columns of the log, which come first.
+        added: The columns that are added.
     """
     kind = _Parquet if ending(path) == ".parquet" else _Csv
-    schema = pa.schema([*((name, pa.string()) for name in keep), (PROBABILITY, pa.float32())])
+    schema = pa.schema([*(pa.field(name, pa.string()) for name in keep), *added])
     with (
         storage.create(path) as file,
         _compressed(file) if path.endswith(".gz") else contextlib.nullcontext(file) as stream,
-        kind(stream, schema) as predictions,
+        kind(stream, schema) as writer,
     ):
-        yield predictions
+        yield writer
 
 
-class Predictions(ABC):
-    """A file of predictions that is being written."""
+class LogWriter(ABC):
+    """A file that is being written."""
 
     @abstractmethod
-    def write(self, kept: dict[str, pa.BinaryArray], probability: pa.Array) -> None:
+    def write(self, kept: dict[str, pa.BinaryArray], added: Sequence[pa.Array]) -> None:
         """Adds rows.
 
         Args:
-            kept: The columns to keep, by name.
-            probability: The probabilities, null where a row could not be read.
+            kept: The columns of the log, by name.
+            added: Those that are added, null where a row could not be read.
         """
 
-    def __enter__(self) -> "Predictions":
+    def __enter__(self) -> "LogWriter":
         return self
 
     @abstractmethod
     def __exit__(self, *error: object) -> None: ...
 
 
-class _Csv(Predictions):
+class _Csv(LogWriter):
     def __init__(self, file: BinaryIO, schema: pa.Schema):
         self._schema = schema
         self._writer = pa_csv.CSVWriter(file, schema)
 
-    def write(self, kept: dict[str, pa.BinaryArray], probability: pa.Array) -> None:
+    def write(self, kept: dict[str, pa.BinaryArray], added: Sequence[pa.Array]) -> None:
         # A view, not a cast: text that is not UTF-8 stays as it is in the log.
         texts = [values.view(pa.string()) for values in kept.values()]
-        batch = pa.RecordBatch.from_arrays([*texts, probability], schema=self._schema)
+        batch = pa.RecordBatch.from_arrays([*texts, *added], schema=self._schema)
         self._writer.write_batch(batch)
 
     def __exit__(self, *error: object) -> None:
         self._writer.close()
 
 
-class _Parquet(Predictions):
+class _Parquet(LogWriter):
     def __init__(self, file: BinaryIO, schema: pa.Schema):
         self._writer = pq.ParquetWriter(file, schema)
         self._schema = schema
         self._waiting: list[pa.RecordBatch] = []
 
-    def write(self, kept: dict[str, pa.BinaryArray], probability: pa.Array) -> None:
+    def write(self, kept: dict[str, pa.BinaryArray], added: Sequence[pa.Array]) -> None:
         texts = [_to_text(values) for values in kept.values()]
-        batch = pa.RecordBatch.from_arrays([*texts, probability], schema=self._schema)
+        batch = pa.RecordBatch.from_arrays([*texts, *added], schema=self._schema)
         self._waiting.append(batch)
         if sum(batch.nbytes for batch in self._waiting) >= _ROW_GROUP_BYTES:
             self._flush()

@@ -1,4 +1,4 @@
-"""Scores a log on Beam's workers: one file of predictions a piece of the log, in its order.
+"""Adds columns to a log on Beam's workers: one file a piece of the log, in its order.
 
     OUTPUT/part-00000-of-00012.parquet   the rows of the first piece
     OUTPUT/_SUCCESS                      written last
@@ -16,14 +16,12 @@ import apache_beam as beam
 from apache_beam.utils.shared import Shared
 
 from fives_tf import storage
-from fives_tf.exported import Export
-from fives_tf.predictor import Predictor
 from fives_tf.schema import Schema
-from pipelines import predictions, progress, runner
+from pipelines import log_writer, progress, runner
 from pipelines.plan import cut_by_workers
-from pipelines.predict import PART, SUCCESS, Options, score_blocks
-from pipelines.scoring import Tally
+from pipelines.rowwise import PART, SUCCESS, Options, RowWork, Step, write_blocks
 from pipelines.sources import LogFile, Piece, read_blocks
+from pipelines.tally import Tally
 
 BEFORE = ".before"  # the end of the name that an output has while another takes its place
 MEBIBYTE = 1 << 20
@@ -35,47 +33,45 @@ class Job:
     """What the workers must know.
 
     Attributes:
-        export: The model.
+        work: What is done with the rows.
         schema: What the columns mean.
-        directory: Where the predictions are written.
+        directory: Where the files are written.
         ending: What the names of their files end in.
         parts: The number of those files.
-        rows_at_once: How many rows go through the model at a time.
         block_bytes: How much of a compressed file is held in memory at a time.
         progress_path: The progress file, if the workers run on this machine.
     """
 
-    export: Export
+    work: RowWork
     schema: Schema
     directory: str
     ending: str
     parts: int
-    rows_at_once: int
     block_bytes: int
     progress_path: str | None
 
     def part(self, index: int) -> str:
-        """The file of a piece's predictions."""
+        """The file of a piece."""
         name = f"{PART}{index:05}-of-{self.parts:05}{self.ending}"
         return storage.join(self.directory, name)
 
     def tally(self, index: int) -> str:
-        """The file that says that the predictions of a piece are complete, and their sums."""
+        """The file that says that a piece is complete, and its sums."""
         return storage.join(_work(self.directory), f"{index:05}.npz")
 
-    def create_part(self, index: int) -> contextlib.AbstractContextManager[predictions.Predictions]:
-        """Begins the file of a piece's predictions."""
-        return predictions.create(self.part(index), self.schema.scoring.keep)
+    def create_part(self, index: int) -> contextlib.AbstractContextManager[log_writer.LogWriter]:
+        """Begins the file of a piece."""
+        return log_writer.create(self.part(index), self.schema.scoring.keep, self.work.added)
 
 
-def score_files(
-    export: Export, files: list[LogFile], schema: Schema, output: str, options: Options
+def write_rows(
+    work: RowWork, files: list[LogFile], schema: Schema, output: str, options: Options
 ) -> Tally:
-    """Scores the files of a log into a directory; see `pipelines.predict.predict`."""
+    """Writes a directory with the rows of a log; see `pipelines.rowwise.write_rows`."""
     directory = _aside(output)
     try:
         with tempfile.TemporaryDirectory() as scratch:
-            tally = _score_pieces(export, files, schema, output, directory, scratch, options)
+            tally = _write_pieces(work, files, schema, output, directory, scratch, options)
         storage.remove(_work(directory))
         storage.write(storage.join(directory, SUCCESS), b"")
         _publish(directory, output)
@@ -84,33 +80,39 @@ def score_files(
     return tally
 
 
-class ScorePieces(beam.DoFn):
-    """Scores a piece block by block."""
+class WritePieces(beam.DoFn):
+    """Goes through a piece block by block."""
 
     def __init__(self, job: Job):
         self._job = job
         self._shared = Shared()
-        self._predictor: Predictor | None = None
+        self._loaded: _Loaded | None = None
 
     def setup(self) -> None:
-        """Loads the model, once for all workers of a process."""
-        job = self._job
-        self._predictor = self._shared.acquire(lambda: Predictor(job.export, job.rows_at_once))
+        """Loads what the work needs, once for all workers of a process."""
+        self._loaded = self._shared.acquire(lambda: _Loaded(self._job.work.load()))
 
     def process(self, piece: Piece) -> Iterator[None]:
-        """Writes the predictions of a piece, and then their sums."""
-        job, tally = self._job, Tally()
+        """Writes the rows of a piece, and then their sums."""
+        job, tally = self._job, self._job.work.tally()
         blocks = read_blocks(piece, job.schema, job.block_bytes)
-        with job.create_part(piece.index) as written:
-            for block in score_blocks(blocks, self._predictor, written, tally):
+        with job.create_part(piece.index) as writer:
+            for block in write_blocks(blocks, self._loaded.step, writer, tally):
                 progress.report(job.progress_path, len(block.rows.bad), block.size)
         with storage.create(job.tally(piece.index)) as file:
             tally.save(file)
         yield from ()
 
 
-def _score_pieces(
-    export: Export,
+@dataclass(frozen=True, eq=False)
+class _Loaded:
+    """What a worker holds; Beam shares objects that can be referred to weakly."""
+
+    step: Step
+
+
+def _write_pieces(
+    work: RowWork,
     files: list[LogFile],
     schema: Schema,
     output: str,
@@ -123,18 +125,17 @@ def _score_pieces(
     scans = storage.join(_work(directory), "scan.json")
     pieces, _ = cut_by_workers(files, schema, piece_bytes, scans, options.beam)
     job = Job(
-        export=export,
+        work=work,
         schema=schema,
         directory=directory,
-        ending=predictions.ending(output),
+        ending=log_writer.ending(output),
         parts=max(len(pieces), 1),
-        rows_at_once=options.rows_at_once,
         block_bytes=piece_bytes,
         progress_path=storage.join(scratch, "progress") if local else None,
     )
-    with _shown(job, pieces):
+    with progress.show(job.progress_path, work.label, sum(piece.size for piece in pieces)):
         runner.run(options.beam, lambda pipeline: _build(pipeline, pieces, job))
-    tally = Tally()
+    tally = work.tally()
     for piece in pieces:
         with storage.open_read(job.tally(piece.index)) as file:
             tally.merge(file)
@@ -150,14 +151,8 @@ def _build(pipeline: beam.Pipeline, pieces: list[Piece], job: Job) -> None:
         pipeline
         | "CreatePieces" >> beam.Create(pieces)
         | "SpreadPieces" >> beam.Reshuffle()
-        | "ScorePieces" >> beam.ParDo(ScorePieces(job))
+        | "WritePieces" >> beam.ParDo(WritePieces(job))
     )
-
-
-def _shown(job: Job, pieces: list[Piece]) -> contextlib.AbstractContextManager:
-    if job.progress_path is None:
-        return contextlib.nullcontext()
-    return progress.show(job.progress_path, "predict", sum(piece.size for piece in pieces))
 
 
 def _publish(directory: str, output: str) -> None:
