@@ -175,9 +175,12 @@ def single_feature_auc(
 
 
 def check_fields(crosses: Iterable[Cross], fields: Sequence[str]) -> None:
-    """Refuses crosses of fields that a dataset does not have."""
-    known = set(fields)
+    """Refuses crosses of fields that a dataset does not have, and two crosses of one name."""
+    known, names = set(fields), set()
     for cross in crosses:
+        if cross.name in names:
+            raise UserError(f"the cross `{cross.name}` is listed twice; remove one of them.")
+        names.add(cross.name)
         for field in cross.fields:
             if field not in known:
                 raise UserError(

@@ -91,7 +91,7 @@ def fit(
             "fit the dataset that it was made from."
         )
     if config.top and not candidates:
-        raise UserError("`top`: is for crosses, and there are none; name them with --crosses.")
+        raise UserError("`top`: is for crosses, and none are given; --crosses names them.")
     check_place(directory)
     with working(directory, config):
         config = config.resolve(dataset.split("train").rows, Place.here().replicas)
@@ -228,9 +228,10 @@ class _Fit:
 
     def _top(self) -> CrossEncoding:
         """As many of the crosses as are asked for; none unless a number is given."""
-        if self._config.top is None:
+        top = self._config.top
+        if top is None:
             return CrossEncoding([], self._dataset.encoding)
-        return self._encode(self._crossing.rank(self._candidates)[: self._config.top], "train")
+        return self._encode(self._crossing.rank(self._candidates, top)[:top], "train")
 
     def _learn(
         self, crosses: CrossEncoding, epochs: float | None = None

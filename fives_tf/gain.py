@@ -26,7 +26,8 @@ def held_out_gain(
     probability = _sigmoid(logit)
     gradient = np.bincount(ids, label - probability, size)
     curvature = np.bincount(ids, probability * (1 - probability), size)
-    weights = gradient / (curvature + strength)
+    total = curvature + strength  # 0 for values that none of these rows has, without a penalty
+    weights = np.divide(gradient, total, np.zeros_like(total), where=total > 0)
     ids, label, logit = held_out
     before, after = _sigmoid(logit), _sigmoid(logit + weights[ids])
     return log_loss(label, before) - log_loss(label, after)

@@ -233,7 +233,7 @@ def to_category(values: pa.Array, name: str) -> pa.DictionaryArray:
 
 def _to_kept(values: pa.Array, name: str) -> pa.BinaryArray:
     """A column to keep beside the scores, as the text of each value; null stays null."""
-    return _to_bytes(values, name, "kept as text", "leave it out of --keep")
+    return _to_bytes(values, name, "kept as text", "leave it out")
 
 
 def _to_bytes(values: pa.Array, name: str, use: str, remedy: str) -> pa.BinaryArray:

@@ -104,7 +104,7 @@ def ranked_crosses(run: Run, dataset: Dataset | None = None) -> list[Cross]:
         dataset: Its dataset; opened where the run says unless given, and only if it is needed.
     """
     crosses = run.crosses
-    if not any(cross.gain is not None for cross in crosses):
+    if crosses and not any(cross.gain is not None for cross in crosses):
         dataset, config = dataset or run.dataset(), run.config
         with storage.lock(storage.join(run.directory, LOCK)):
             source = open_source(dataset, config.memory, config.skip_corrupt)
@@ -112,4 +112,5 @@ def ranked_crosses(run: Run, dataset: Dataset | None = None) -> list[Cross]:
             crossing = Crossing(config, facts, dataset.encoding, source, stages)
             crosses = with_figures(crosses, crossing.rank(crosses))
             run.write_crosses(crosses)
+            storage.remove(stages)
     return by_gain(crosses)

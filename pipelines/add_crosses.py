@@ -114,6 +114,25 @@ def add_crosses(
     return Dataset.open(directory)
 
 
+def make_room(directory: str, overwrite: bool) -> None:
+    """Refuses a directory that cannot become a dataset, or empties it, before much is done.
+
+    Args:
+        directory: The directory.
+        overwrite: Whether to replace what is there.
+    """
+    workspace = Workspace(directory)
+    workspace.check_place([])
+    if overwrite:
+        with workspace.locked():
+            workspace.clear()
+    elif storage.exists(workspace.manifest):
+        raise UserError(
+            f"{directory}: holds a complete dataset; choose another directory, or give --overwrite "
+            "to replace it."
+        )
+
+
 class WriteShards(beam.DoFn):
     """Writes a shard anew, with the ids of the crosses."""
 

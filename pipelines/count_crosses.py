@@ -5,7 +5,7 @@ are not read: nothing is fitted on them.
 """
 
 import io
-import tempfile
+import uuid
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 
@@ -78,20 +78,29 @@ def count_crosses(job: CountJob, beam_options: PipelineOptions) -> CrossEncoding
 
 
 def fit_on_dataset(
-    dataset: Dataset, crosses: Sequence[Cross], beam_options: PipelineOptions, **rules: int | None
+    dataset: Dataset,
+    crosses: Sequence[Cross],
+    beam_options: PipelineOptions,
+    beside: str,
+    **rules: int | None,
 ) -> CrossEncoding:
     """As `count_crosses`, without anything that is left behind.
 
     Args:
         dataset: The dataset.
         crosses: The crosses.
-        beam_options: Options for Beam, whose workers run on this machine.
+        beam_options: Options for Beam.
+        beside: A path that the workers can write next to.
         **rules: `min_count`, `most` and `hash_buckets`.
     """
-    with tempfile.TemporaryDirectory() as scratch:
-        shown = storage.join(scratch, "progress")
+    scratch = f"{beside}.{uuid.uuid4().hex}{storage.ASIDE}"
+    try:
+        storage.write(storage.join(scratch, "progress"), b"")
+        shown = storage.join(scratch, "progress") if runner.is_local(beam_options) else None
         job = CountJob(dataset.directory, tuple(crosses), scratch, progress_path=shown, **rules)
         return count_crosses(job, beam_options)
+    finally:
+        storage.remove(scratch)
 
 
 def _build(pipeline: beam.Pipeline, shards: list[Shard], job: CountJob) -> None:
@@ -124,7 +133,7 @@ class CountShards(beam.DoFn):
         parts: list[list[CrossCounts]] = [[] for _ in self._job.crosses]
         for ids, _ in self._dataset.blocks(shard, ROWS_AT_ONCE):
             for part, counts in zip(parts, self._counter.count(ids), strict=True):
-                part.append(counts)
+                part[:] = _hold(part, counts)
         progress.report(self._job.progress_path, shard.rows, shard.bytes)
         for index, part in enumerate(parts):
             if part:
@@ -140,8 +149,7 @@ class AddCounts(beam.CombineFn):
 
     def add_input(self, held: list[CrossCounts], counts: CrossCounts) -> list[CrossCounts]:
         """See `beam.CombineFn`."""
-        held.append(counts)
-        return [CrossCounts.sum(held)] if len(held) >= _HELD else held
+        return _hold(held, counts)
 
     def merge_accumulators(self, several: Iterable[list[CrossCounts]]) -> list[CrossCounts]:
         """See `beam.CombineFn`."""
@@ -154,6 +162,12 @@ class AddCounts(beam.CombineFn):
     def extract_output(self, held: list[CrossCounts]) -> CrossCounts:
         """See `beam.CombineFn`."""
         return CrossCounts.sum(held)
+
+
+def _hold(held: list[CrossCounts], counts: CrossCounts) -> list[CrossCounts]:
+    """Adds counts to those that are held; they are added up before they are many."""
+    held = [*held, counts]
+    return [CrossCounts.sum(held)] if len(held) >= _HELD else held
 
 
 def _write(counted: tuple[int, CrossCounts], job: CountJob) -> None:

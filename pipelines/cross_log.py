@@ -1,7 +1,7 @@
 """Adds crosses to a raw log: its own columns, and one more for each cross."""
 
 import dataclasses
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 
 import pyarrow as pa
@@ -75,8 +75,9 @@ def write_cross_log(
     inputs: Iterable[str],
     output: str,
     dataset: Dataset,
-    crosses: Sequence[Cross] | CrossEncoding,
+    crosses: Sequence[Cross],
     options: rowwise.Options | None = None,
+    fit: Callable[[], CrossEncoding] | None = None,
 ) -> Tally:
     """Writes a log with its own columns, as text, and one more for each cross.
 
@@ -84,20 +85,18 @@ def write_cross_log(
         inputs: Files or patterns.
         output: The file to write, or, if Beam runs it, the directory.
         dataset: A dataset of the same columns, whose schema and buckets count.
-        crosses: The crosses, whose values are written as text; or with ids for their values, which
-            are written then.
+        crosses: The crosses.
         options: How to go through the log; all columns are kept, whatever they say.
+        fit: Gives ids to the values of the crosses, which are written then; it is called when all
+            else is found to be in order. None to write the values as text.
     """
     options = options or rowwise.Options()
     log_writer.ending(output)
-    encoding, fitted = dataset.encoding, None
-    if isinstance(crosses, CrossEncoding):
-        fitted, crosses = crosses, [one.cross for one in crosses.fields]
+    encoding = dataset.encoding
     check_fields(crosses, [one.name for one in encoding.fields])
-    work = CrossWork(tuple(crosses), encoding, fitted)
     used = {name for cross in crosses for name in cross.fields}
     # For ids all fields are encoded.
-    needed = {one.column for one in encoding.fields if fitted is not None or one.name in used}
+    needed = {one.column for one in encoding.fields if fit is not None or one.name in used}
     schema, keep = _keep_all(inputs, dataset.schema, needed, options)
     for cross in crosses:
         if cross.name in keep:
@@ -105,6 +104,7 @@ def write_cross_log(
     options = dataclasses.replace(options, scoring=schema.scoring)
     files = open_log(inputs, schema)
     rowwise.check_place(output, files, options)
+    work = CrossWork(tuple(crosses), encoding, fit() if fit else None)
     return rowwise.write_rows(work, files, schema, output, options)
 
 

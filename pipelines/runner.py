@@ -59,6 +59,21 @@ def named_runner(flags: list[str]) -> PipelineOptions | None:
     return options
 
 
+def named_or_none(flags: list[str], verb: str) -> PipelineOptions | None:
+    """Beam's options for a command that runs without Beam unless a runner is named.
+
+    Args:
+        flags: Flags for Beam.
+        verb: The command, for the error if there are flags but no runner.
+    """
+    options = named_runner(flags) if flags else None
+    if flags and options is None:
+        raise UserError(
+            f"unknown flag {flags[0]}; see `fives {verb} --help`. Flags for Beam need --runner."
+        )
+    return options
+
+
 def is_local(options: PipelineOptions) -> bool:
     """Whether the workers run on this machine."""
     return options.view_as(StandardOptions).runner in (LOCAL_RUNNER, "DirectRunner")

@@ -95,7 +95,7 @@ class Workspace:
             overwrite: Whether to replace what is there.
         """
         if overwrite:
-            self._clear()
+            self.clear()
             return False
         if storage.exists(self.manifest):
             if resume and Dataset.open(self.directory).manifest["fingerprint"] == fingerprint:
@@ -105,7 +105,7 @@ class Workspace:
                 "--overwrite to replace it."
             )
         if not storage.exists(self.plan):
-            self._clear()  # a run may have been killed while it cleared the directory
+            self.clear()  # a run may have been killed while it cleared the directory
             return False
         if not resume:
             raise UserError(
@@ -125,7 +125,10 @@ class Workspace:
     def publish(self, staging: str, manifest: bytes) -> None:
         """Moves the files of the dataset to their places, and writes the manifest last."""
         for name in storage.names(staging):
-            storage.move(storage.join(staging, name), storage.join(self.directory, name))
+            target = storage.join(self.directory, name)
+            if storage.is_directory(target):  # of a run that was killed in this very loop
+                storage.remove(target)
+            storage.move(storage.join(staging, name), target)
         storage.write(self.manifest, manifest)
 
     def _is_dataset(self) -> bool:
@@ -134,7 +137,7 @@ class Workspace:
         except (ValueError, TypeError):
             return False
 
-    def _clear(self) -> None:
+    def clear(self) -> None:
         """Removes a dataset and what is left of runs; first what makes either look usable."""
         storage.remove(self.manifest)
         storage.remove(self.plan)

@@ -1,12 +1,14 @@
 """`fives materialize`: writes crosses as columns of a log, or as fields of a dataset."""
 
 import argparse
+import os
 import sys
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from fives_tf.errors import UserError
 
 if TYPE_CHECKING:
+    from fives_tf.cross_encoding import CrossEncoding
     from fives_tf.crosses import Cross
     from fives_tf.dataset import Dataset
 
@@ -100,6 +102,11 @@ def run(args: argparse.Namespace) -> None:
     from pipelines.log_writer import ENDINGS
 
     is_log = args.out.endswith(ENDINGS)
+    if not is_log and args.input and "." in os.path.basename(args.out):
+        raise UserError(
+            f"--out: {args.out} is no name of a log, which ends in {', '.join(ENDINGS)}, nor that "
+            "of a dataset directory, which has no ending."
+        )
     if is_log and not args.input:
         raise UserError("--input: name the log that the crosses are added to.")
     if is_log and args.resume:
@@ -147,8 +154,8 @@ def _warn_of_many(crosses: "list[Cross]", dataset: "Dataset", hash_buckets: int 
     encoding = dataset.encoding
     for cross in crosses:
         possible = possible_values(cross, encoding)
-        if possible >= MANY_VALUES and hash_buckets is None:
-            cost = counting_bytes(cross, encoding, rows) / _GIBIBYTE
+        cost = counting_bytes(cross, encoding, rows) / _GIBIBYTE
+        if hash_buckets is None and (possible >= MANY_VALUES or cost >= 1):
             print(
                 f"warning: the cross `{cross.name}` can have {possible:,} values; to count those "
                 f"that {rows:,} rows have takes up to {cost:.1f} GiB of memory. "
@@ -160,17 +167,19 @@ def _warn_of_many(crosses: "list[Cross]", dataset: "Dataset", hash_buckets: int 
 def _write_log(args: argparse.Namespace, crosses: "list[Cross]", dataset: "Dataset") -> None:
     from pipelines import count_crosses, cross_log, rowwise, runner
 
-    beam = runner.pipeline_options(args.rest)
-    found: Any = crosses
-    if args.values == "ids":
+    named = runner.named_or_none(args.rest, "materialize")
+
+    def fit() -> "CrossEncoding":
         rules = {"min_count": args.min_count, "hash_buckets": args.hash_buckets}
-        found = count_crosses.fit_on_dataset(dataset, crosses, beam, **rules)
+        beam = named or runner.pipeline_options([])
+        return count_crosses.fit_on_dataset(dataset, crosses, beam, args.out, **rules)
+
     options = rowwise.Options(
-        max_bad_fraction=args.max_bad_fraction,
-        overwrite=args.overwrite,
-        beam=beam if args.rest else None,
+        max_bad_fraction=args.max_bad_fraction, overwrite=args.overwrite, beam=named
     )
-    tally = cross_log.write_cross_log(args.input, args.out, dataset, found, options)
+    tally = cross_log.write_cross_log(
+        args.input, args.out, dataset, crosses, options, fit if args.values == "ids" else None
+    )
     print(f"wrote {args.out}: {tally.rows:,} rows, {len(crosses)} crosses")
     if tally.bad:
         print(f"{tally.bad:,} rows are bad and have no crosses; the first:")
@@ -180,12 +189,13 @@ def _write_log(args: argparse.Namespace, crosses: "list[Cross]", dataset: "Datas
 def _write_dataset(args: argparse.Namespace, crosses: "list[Cross]", dataset: "Dataset") -> None:
     from fives_tf import storage
     from pipelines import preprocess, runner
-    from pipelines.add_crosses import Options, add_crosses
+    from pipelines.add_crosses import Options, add_crosses, make_room
 
     beam = runner.pipeline_options(args.rest)
     again = {"resume": args.resume, "overwrite": args.overwrite, "beam": beam}
     source = dataset
     if args.input:
+        make_room(args.out, args.overwrite)
         fields = preprocess.Options(max_bad_fraction=args.max_bad_fraction, **again)
         plain = f"{args.out.rstrip('/')}.fields"
         source = preprocess.preprocess(args.input, dataset.schema, plain, fields)

@@ -115,13 +115,8 @@ def run(args: argparse.Namespace) -> None:
 
 
 def _beam_options(flags: list[str]) -> object | None:
-    if not flags:
+    if not flags:  # and then the user need not wait for Beam to load
         return None
     from pipelines import runner
 
-    options = runner.named_runner(flags)
-    if options is None:
-        raise UserError(
-            f"unknown flag {flags[0]}; see `fives predict --help`. Flags for Beam need --runner."
-        )
-    return options
+    return runner.named_or_none(flags, "predict")

@@ -71,16 +71,11 @@ class Facts:
     def _with_fields(self, crosses: CrossEncoding) -> "Facts":
         """The same with crosses that stand in the rows as further fields."""
         names = tuple(field.cross.name for field in crosses.fields)
-        coarse = self.coarse
-        if coarse is not None:
-            own = coarse.max() + 1 + np.arange(crosses.size, dtype=coarse.dtype)
-            coarse = np.concatenate([coarse, own])
         return dataclasses.replace(
             self,
             fields=self.fields + names,
             columns=self.columns + names,
             frequency=np.concatenate([self.frequency, crosses.frequencies()]),
-            coarse=coarse,
         )
 
     def with_crosses(self, crosses: CrossEncoding) -> "Facts":

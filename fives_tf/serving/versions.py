@@ -84,7 +84,8 @@ def find_export(run: Run, base: str, light: bool) -> Export | None:
         card = json.loads(storage.read(storage.join(extra, MODEL_CARD)))
         if card["model"] != (LIGHT if light else FIVES):
             continue
-        if storage.read(storage.join(extra, ADJACENCY)) == adjacency:
+        own = storage.join(extra, ADJACENCY)
+        if storage.exists(own) and storage.read(own) == adjacency:  # a fit has none
             return Export.open(storage.join(base, str(number)))
     return None
 

@@ -2,6 +2,7 @@
 
 import contextlib
 import io
+import numbers
 import os
 import tempfile
 from collections.abc import Iterator, Sequence
@@ -169,7 +170,9 @@ class FivesEstimator(BaseEstimator):
         for name in own:
             if name not in known:
                 raise UserError(f"`settings`: there is no `{name}`{nearest(name, known)}")
-        order = min(self.order, columns) if isinstance(self.order, int) else self.order
+        order = self.order
+        if isinstance(order, numbers.Integral):
+            order = min(int(order), columns)
         # One device: a table that fits into memory gains little from several.
         return SearchConfig(**{"strategy": "one"} | settings | own | {"order": order, "seed": seed})
 

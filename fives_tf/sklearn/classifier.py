@@ -63,7 +63,8 @@ class FivesClassifier(ClassifierMixin, FivesEstimator):
         blocks = (ids[start : start + BLOCK] for start in range(0, len(ids), BLOCK))
         with eagerly():
             scorer = MeanScorer(self._kept.models)
-            positive = np.concatenate([_score(scorer, block) for block in blocks])
+            scores = [_score(scorer, block) for block in blocks]
+        positive = np.concatenate([np.empty(0), *scores])
         return np.column_stack([1 - positive, positive])
 
     def predict(self, X: Any) -> np.ndarray:

@@ -165,4 +165,4 @@ class FivesCrosses(TransformerMixin, FivesEstimator):
         if self.n_crosses == AUTO:
             chosen = crossing.choose(found.result.crosses)
             return [field.cross for field in chosen.crosses.fields]
-        return crossing.rank(found.result.crosses)[: self.n_crosses]
+        return crossing.rank(found.result.crosses, self.n_crosses)[: self.n_crosses]

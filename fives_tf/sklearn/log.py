@@ -1,5 +1,6 @@
 """A table as a log: what its columns mean, and which rows are for validation."""
 
+import numbers
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -45,7 +46,8 @@ class Cut:
         min_count = self.min_count
         if min_count is None:
             min_count = min(max(table.num_rows // _ROWS_A_COUNT, 1), MIN_COUNT)
-        buckets = (self.bins,) if isinstance(self.bins, int) else tuple(self.bins)
+        bins = [self.bins] if isinstance(self.bins, numbers.Integral) else self.bins
+        buckets = tuple(int(one) if isinstance(one, numbers.Integral) else one for one in bins)
         columns = [
             Column(name, False, min_count=min_count, max_vocab=MAX_VOCAB)
             if name in categorical

@@ -67,8 +67,16 @@ def _column(values: Any) -> pa.Array | pa.ChunkedArray:
     try:
         return pa.array(values, from_pandas=True)
     except (pa.ArrowInvalid, pa.ArrowTypeError):
-        # A value that is not equal to itself is NaN, NaT or the like.
-        return pa.array([None if v is None or v != v else str(v) for v in values], pa.string())
+        return pa.array(map(_text, values), pa.string())
+
+
+def _text(value: Any) -> str | None:
+    """A value as text, as it would be in a column of nothing but its type."""
+    try:
+        [one] = pa.array([value], from_pandas=True).cast(pa.string())
+    except (pa.ArrowInvalid, pa.ArrowTypeError, pa.ArrowNotImplementedError):
+        return str(value)
+    return one.as_py()
 
 
 def _to_pandas(values: np.ndarray | pa.Array) -> Any:

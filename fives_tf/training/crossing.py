@@ -120,16 +120,23 @@ class Crossing:
         rows = [self._source.arrays(split, SAMPLE)[0] for split in splits]
         return fit_crosses(crosses, self._encoding, rows)
 
-    def rank(self, crosses: Sequence[Cross]) -> list[Cross]:
-        """The best crosses of each order with their gains, the greatest first."""
+    def rank(self, crosses: Sequence[Cross], least: int = 0) -> list[Cross]:
+        """The best crosses of each order with their gains, the greatest first.
+
+        Args:
+            crosses: The crosses, the best of each order first.
+            least: How many are wanted; so many of each order are ranked at least.
+        """
         base, _ = self._regression()
-        return self._ranked(crosses, base)
+        return self._ranked(crosses, base, least)
 
     def _regression(self) -> tuple[LogisticRegression, Outcome]:
         """The regression on the fields alone."""
         return fit_regression(self._config, self._facts, self._source, self._directory)
 
-    def _ranked(self, crosses: Sequence[Cross], base: LogisticRegression) -> list[Cross]:
+    def _ranked(
+        self, crosses: Sequence[Cross], base: LogisticRegression, least: int = 0
+    ) -> list[Cross]:
         """See `rank`.
 
         The chief ranks them once. Ids follow from this order, so that workers that rounded
@@ -139,7 +146,7 @@ class Crossing:
 
         def rank() -> None:
             if not storage.exists(path):
-                ranked = by_gain(self._gains(best_of_orders(crosses, SHORT_LIST), base))
+                ranked = by_gain(self._gains(best_of_orders(crosses, max(SHORT_LIST, least)), base))
                 storage.write(path, crosses_format.to_json(ranked))
 
         on_chief(rank)

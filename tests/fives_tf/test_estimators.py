@@ -311,3 +311,26 @@ def test_no_warning_comes_from_a_fit(log):
     with warnings.catch_warnings():
         warnings.simplefilter("error")
         FivesCrosses(1, **QUICK).fit(*log)
+
+
+def test_a_category_has_the_same_id_in_any_company(log):
+    frame, target = log
+    mixed = np.resize(np.array([1.0, "a", True, pd.NA, 2], object), len(frame))
+    frame = frame.assign(mixed=mixed)
+    crosses = FivesCrosses(10, **QUICK).fit(frame, target)
+    whole = crosses.transform(frame)
+    alone = pd.concat([crosses.transform(frame.iloc[[row]]) for row in range(5)])
+    names = [cross.name for cross in crosses.crosses_]
+    assert (alone[names].to_numpy() == whole[names].to_numpy()[:5]).all()
+    assert any("mixed" in name for name in names)
+
+
+def test_no_rows_have_no_probabilities(model, log):
+    assert model.predict_proba(log[0].iloc[:0]).shape == (0, 2)
+
+
+def test_whole_numbers_may_be_of_numpy(log):
+    frame, target = log
+    numbers = {"order": np.int64(2), "bins": np.int64(5)}
+    crosses = FivesCrosses(np.int64(2), **QUICK | numbers)
+    assert len(crosses.fit(frame, target).crosses_) == 2

@@ -92,3 +92,9 @@ def test_logits_without_bound_are_borne():
     ids, label = np.array([0, 0, 1]), np.array([1.0, 0.0, 1.0])
     logit = np.array([1e4, -1e4, -1e4])
     assert np.isfinite(held_out_gain((ids, label, logit), (ids, label, logit), 1.0))
+
+
+def test_without_a_penalty_values_that_were_not_seen_have_no_weight():
+    fitted = (np.array([0, 1, 0, 1]), np.array([1.0, 0, 1, 0]), np.zeros(4))
+    held_out = (np.array([2, 2]), np.array([1.0, 0]), np.zeros(2))
+    assert held_out_gain(fitted, held_out, 0.0) == 0

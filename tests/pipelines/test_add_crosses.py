@@ -1,5 +1,6 @@
 """Crosses as fields of a dataset and as columns of a log, by the command and on Beam's workers."""
 
+import functools
 import json
 import shutil
 from pathlib import Path
@@ -11,6 +12,7 @@ import pyarrow.parquet as pq
 import pytest
 import tensorflow as tf
 
+from fives_tf import storage
 from fives_tf.config import SearchConfig
 from fives_tf.cross_encoding import CROSS_ENCODING
 from fives_tf.cross_fitting import counting_bytes, fit_crosses
@@ -154,6 +156,27 @@ class TestDataset:
         add_crosses(dataset, crosses, place, Options(beam=local(), resume=True))
         assert files_of(tmp_path / "made") == files_of(tmp_path / "whole")
 
+    def test_a_run_that_was_killed_while_it_moved_its_files_goes_on(
+        self, dataset, crosses, tmp_path, monkeypatch, files_of
+    ):
+        add_crosses(dataset, crosses, str(tmp_path / "whole"), Options(beam=local()))
+        place, move, moved = tmp_path / "made", storage.move, []
+
+        def fail(path, target):
+            if Path(target).parent == place:
+                moved.append(target)
+                if len(moved) == 4:
+                    raise KeyboardInterrupt
+            move(path, target)
+
+        monkeypatch.setattr(storage, "move", fail)
+        with pytest.raises(KeyboardInterrupt):
+            add_crosses(dataset, crosses, str(place), Options(beam=local()))
+        monkeypatch.setattr(storage, "move", move)
+        assert any((place / name).is_dir() for name in ("counts", "vocab", "cross_vocab"))
+        add_crosses(dataset, crosses, str(place), Options(beam=local(), resume=True))
+        assert files_of(place) == files_of(tmp_path / "whole")
+
     def test_what_is_there_is_kept_or_replaced(self, dataset, crosses, tmp_path):
         place = str(tmp_path / "made")
         add_crosses(dataset, crosses, place, Options(beam=local()))
@@ -213,10 +236,13 @@ class TestLog:
 
     @pytest.mark.parametrize("beam", [False, True])
     def test_ids(self, small_log, dataset, crosses, tmp_path, beam):
-        fitted = fit_on_dataset(dataset, crosses, local(), min_count=3)
         options = rowwise.Options(piece_bytes=20_000, beam=local(2) if beam else None)
         log, place = [str(small_log / "log.csv")], tmp_path / "out.parquet"
-        write_cross_log(log, str(place), dataset, fitted, options)
+        fit = functools.partial(
+            fit_on_dataset, dataset, crosses, local(), str(tmp_path / "near"), min_count=3
+        )
+        write_cross_log(log, str(place), dataset, crosses, options, fit)
+        assert [one.name for one in tmp_path.iterdir()] == ["out.parquet"]
         ids = dataset.encoding.encode(clean_rows(small_log))
         slow = fitted_slowly(dataset, crosses, min_count=3)
         expected = slow.encode(ids) - slow.offsets
@@ -271,6 +297,8 @@ class TestLog:
             write_cross_log([str(other)], place, dataset, [Cross(("C1", "C2"), 1.0)])
         with pytest.raises(UserError, match="expected a name that ends in"):
             write_cross_log(log, str(tmp_path / "out.txt"), dataset, crosses)
+        with pytest.raises(UserError, match="the cross `C1 x C2` is listed twice"):
+            write_cross_log(log, place, dataset, [Cross(("C1", "C2"), 1.0)] * 2)
         Path(place).write_text("mine")
         with pytest.raises(UserError, match=r"out.csv: exists"):
             write_cross_log(log, place, dataset, crosses)
@@ -316,6 +344,11 @@ class TestCommand:
         assert cli("materialize", crosses_file, *flags).returncode == 0
         assert [f.cross.name for f in Dataset.open(str(again)).crosses.fields] == ["C1 x C2"]
         assert not (tmp_path / "again.fields").exists()
+        refused = cli("materialize", crosses_file, *flags)
+        assert refused.returncode == 2
+        assert f"{again}: holds a complete dataset" in refused.stderr
+        assert "pass 1" not in refused.stderr
+        assert cli("materialize", crosses_file, *flags, "--overwrite").returncode == 0
 
     def test_very_many_values(
         self, cli, dataset, small_dataset, crosses_file, tmp_path, monkeypatch
@@ -347,6 +380,7 @@ class TestCommand:
             (["--out", "x", "--top=0"], "--top: expected at least 1. Received: 0."),
             (["--out", "x", "--hash_buckets=0"], "--hash_buckets: expected at least 1"),
             (["--out", "x"], "--dataset: name the dataset"),
+            (["--out", "x.tsv", "--input", "l"], "--out: x.tsv is no name of a log"),
         ],
     )
     def test_mistakes(self, cli, crosses_file, flags, words):

@@ -330,7 +330,7 @@ def test_a_column_of_a_parquet_log_that_cannot_be_text_is_refused_with_the_file(
     pq.write_table(pa.table({"age": [1], "city": ["a"], "user": ["b"], "other": [[1]]}), log)
     told = refusal(export, [log], tmp_path / "s.csv", options(["other"]))
     assert told.startswith(f"{log}: column `other` has the type list")
-    assert told.endswith("which cannot be kept as text; leave it out of --keep or convert it.")
+    assert told.endswith("which cannot be kept as text; leave it out or convert it.")
 
 
 def test_blanks_around_a_value_do_not_matter_if_the_schema_trims(write_export, tmp_path):

@@ -133,9 +133,9 @@ def test_crosses_are_the_same_by_sql_beam_arrow_and_tensorflow(
     assert {cross.order for cross in crosses} == {2, 3}
     log = [str(data_directory / file) for file in CASES[name][0]]
     by_beam = rowwise.Options(beam=runner.pipeline_options([], workers=1))
-    fitted = fit_on_dataset(dataset, crosses, by_beam.beam)
+    fitted = fit_on_dataset(dataset, crosses, by_beam.beam, str(tmp_path / "fit"))
     write_cross_log(log, str(tmp_path / "texts.parquet"), dataset, crosses, by_beam)
-    write_cross_log(log, str(tmp_path / "ids.parquet"), dataset, fitted, by_beam)
+    write_cross_log(log, str(tmp_path / "ids.parquet"), dataset, crosses, by_beam, lambda: fitted)
     texts, ids = (pq.read_table(tmp_path / f"{kind}.parquet") for kind in ("texts", "ids"))
     names = [cross.name for cross in crosses]
 
