@@ -97,12 +97,10 @@ def measure(args: argparse.Namespace, directory: Path) -> dict:
 
 
 def some_crosses(dataset: Dataset) -> list[Cross]:
-    """Five crosses of fields of all sizes, three of order 2 and two of order 3."""
+    """Five crosses of fields from the smallest to the largest, three pairs and two triples."""
     fields = sorted(dataset.encoding.fields, key=lambda field: field.size)
-    place = len(fields) // 5
-    names = [fields[index].name for index in range(place // 2, len(fields), place)][:5]
-    a, b, c, d, e = names
-    return [Cross(one, 1.0) for one in ((a, b), (c, d), (b, e), (a, b, c), (a, c, d))]
+    a, b, c, d, e = (fields[(len(fields) - 1) * part // 4].name for part in range(5))
+    return [Cross(one, 1.0) for one in ((a, b), (c, d), (d, e), (a, b, c), (c, d, e))]
 
 
 if __name__ == "__main__":
