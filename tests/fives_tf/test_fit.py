@@ -269,7 +269,7 @@ def test_the_docs_list_the_settings_in_order():
         (["--model=forest"], "argument --model: invalid choice: 'forest'"),
         (["--l1=0.1", "--model=dnn"], "`l1`: is for a logistic regression that FTRL learns"),
         (["--l1=0.1", "--optimizer=lazy_adam"], "`l1`: is for a logistic regression that FTRL"),
-        (["--top=3"], "`top`: is for crosses, and there are none; name them with --crosses."),
+        (["--top=3"], "`top`: is for crosses, and none are given; --crosses names them."),
         (["--crosses=nowhere.json"], "nowhere.json: cannot be read (No such file or directory)."),
     ],
 )

@@ -452,8 +452,8 @@ def test_a_column_that_cannot_be_text_cannot_be_kept():
     with pytest.raises(UserError) as caught:
         parse_batch(pa.record_batch(columns), schema().for_scoring(Scoring(("i",))), 0, 1)
     assert str(caught.value) == (
-        "column `i` has the type list<item: int64>, which cannot be kept as text; leave it out of "
-        "--keep or convert it."
+        "column `i` has the type list<item: int64>, which cannot be kept as text; leave it out or "
+        "convert it."
     )
 
 
