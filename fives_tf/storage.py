@@ -8,6 +8,7 @@ import contextlib
 import errno
 import fcntl
 import glob
+import gzip
 import os
 import shutil
 import uuid
@@ -185,6 +186,13 @@ def _is_unicode(name: str) -> bool:
     except UnicodeEncodeError:
         return False
     return True
+
+
+def compressing(file: BinaryIO, compress: bool) -> contextlib.AbstractContextManager[BinaryIO]:
+    """What to write to so that a file is compressed, if it is to be; the same bytes at any time."""
+    if not compress:
+        return contextlib.nullcontext(file)
+    return gzip.GzipFile(fileobj=file, mode="wb", compresslevel=4, mtime=0, filename="")
 
 
 def codec(path: str) -> str | None:

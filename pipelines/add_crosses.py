@@ -27,7 +27,6 @@ from fives_tf.errors import UserError
 from fives_tf.records import frame_examples
 from pipelines import progress, runner
 from pipelines.count_crosses import ROWS_AT_ONCE, CountJob, count_crosses
-from pipelines.encode_log import record_stream
 from pipelines.workspace import Workspace
 
 
@@ -152,7 +151,7 @@ class WriteShards(beam.DoFn):
         job = self._job
         if not storage.exists(job.counts(shard)):
             with storage.create(storage.join(job.staging, shard.file)) as file:
-                with record_stream(file, self._compress) as stream:
+                with storage.compressing(file, self._compress) as stream:
                     for ids, label in self._dataset.blocks(shard, ROWS_AT_ONCE):
                         both = np.concatenate([ids, self._crosses.encode(ids)], axis=1)
                         stream.write(frame_examples(both, label).buffers()[2])

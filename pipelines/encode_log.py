@@ -8,12 +8,10 @@ writes the same files. Spill files and shards take their names when they are who
 goes on from those that are there.
 """
 
-import contextlib
-import gzip
 import json
 from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import Any, BinaryIO
+from typing import Any
 
 import apache_beam as beam
 import numpy as np
@@ -164,20 +162,13 @@ def _gather_shard(shard: ShardPlan, spills: list[str], job: Job) -> None:
     whole = pa.concat_arrays(records)
     del records  # a shard may be large: it is held once, and written piece by piece
     with storage.create(storage.join(job.staging, shard.path)) as file:
-        with record_stream(file, shard.gzip) as stream:
+        with storage.compressing(file, shard.gzip) as stream:
             for start in range(0, len(order), WRITTEN_AT_ONCE):
                 taken = whole.take(pa.array(order[start : start + WRITTEN_AT_ONCE]))
                 stream.write(taken.buffers()[2])
         size = file.tell()
     counts = {"file": shard.path, "rows": len(order), "clicks": clicks, "bytes": size}
     storage.write(_counts_path(job, shard), json.dumps(counts).encode())
-
-
-def record_stream(file: BinaryIO, compress: bool) -> contextlib.AbstractContextManager[BinaryIO]:
-    """What the records of a shard are written to."""
-    if not compress:
-        return contextlib.nullcontext(file)
-    return gzip.GzipFile(fileobj=file, mode="wb", compresslevel=4, mtime=0, filename="")
 
 
 def _counts_path(job: Job, shard: ShardPlan) -> str:

@@ -1,7 +1,6 @@
 """A log with further columns, as Parquet or CSV by the ending of its name."""
 
 import contextlib
-import gzip
 from abc import ABC, abstractmethod
 from collections.abc import Iterator, Sequence
 from typing import BinaryIO
@@ -38,7 +37,7 @@ def create(path: str, keep: tuple[str, ...], added: pa.Schema) -> Iterator["LogW
     schema = pa.schema([*(pa.field(name, pa.string()) for name in keep), *added])
     with (
         storage.create(path) as file,
-        _compressed(file) if path.endswith(".gz") else contextlib.nullcontext(file) as stream,
+        storage.compressing(file, path.endswith(".gz")) as stream,
         kind(stream, schema) as writer,
     ):
         yield writer
@@ -99,10 +98,6 @@ class _Parquet(LogWriter):
         if self._waiting:
             self._flush()
         self._writer.close()
-
-
-def _compressed(file: BinaryIO) -> gzip.GzipFile:
-    return gzip.GzipFile(fileobj=file, mode="wb", compresslevel=4, mtime=0, filename="")
 
 
 def _to_text(values: pa.BinaryArray) -> pa.StringArray:
