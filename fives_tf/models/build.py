@@ -18,7 +18,7 @@ from fives_tf.models.lr import LogisticRegression
 from fives_tf.training.optimizers import make_optimizer
 
 # Strengths of L2 for a logistic regression, as parts of a row's loss: scikit-learn's 1 / C.
-PENALTIES = (0.1, 0.2, 0.5, 1.0, 2.0, 5.0, 10.0, 20.0, 50.0, 100.0)
+PENALTIES = (0.2, 0.5, 1.0, 2.0, 5.0, 10.0, 20.0, 50.0, 100.0, 200.0)
 FTRL_BETA = 0.1  # what keeps the first steps of FTRL small, as a part of a row's gradient
 BIAS_RATE = 1e-2  # of the bias beside it, which falls to 0
 NETWORK_RATE, NETWORK_L2 = 1e-3, 1e-5  # unless the configuration says otherwise

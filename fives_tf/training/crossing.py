@@ -16,7 +16,7 @@ from fives_tf import progress, storage
 from fives_tf.config import SearchConfig
 from fives_tf.cross_encoding import CrossEncoding
 from fives_tf.cross_fitting import fit_crosses
-from fives_tf.crosses import Cross, best_of_orders, by_gain
+from fives_tf.crosses import Cross, best_of_orders, by_gain, with_figures
 from fives_tf.encoding import Encoding
 from fives_tf.gain import held_out_gain
 from fives_tf.models.build import Facts, FirstOrder, first_order
@@ -27,7 +27,7 @@ from fives_tf.training.loop import CHECKPOINTS, Outcome
 from fives_tf.training.regression import fit_regression, refit_regression
 from fives_tf.training.strategy import on_chief, tell
 
-RANKING = "ranking.json"
+RANKING = "ranking-{}.json"
 SHORT_LIST = 60  # crosses of each order
 COUNTS = (10, 30, 100)  # numbers of crosses to try
 SAMPLE = 1_000_000  # rows of a split that crosses are ranked and their values are counted on
@@ -80,16 +80,23 @@ class Crossing:
     def choose(self, crosses: Sequence[Cross]) -> Crossed:
         """Learns from train, with as many of the crosses as are best on validation.
 
-        None are, too, may be the best, unless crosses are to have weights in any case.
+        Those with the greatest gain come first. What the others add to a regression that has these
+        is another question, so they are ranked anew before more of them are taken. None are, too,
+        may be the best, unless crosses are to have weights in any case.
         """
-        base, outcome = self._regression()
+        model, outcome = self._regression()
         tell(f"no crosses: log loss {outcome.evaluation.log_loss:.5f} on valid")
         none = CrossEncoding([], self._encoding)
-        ranked = self._ranked(crosses, base)
-        best = Crossed(none, first_order(base), outcome.evaluation, ranked)
+        ranked = left = self._ranked(best_of_orders(crosses, SHORT_LIST), model)
+        best = Crossed(none, first_order(model), outcome.evaluation, ranked)
         counts = sorted({min(count, len(ranked)) for count in COUNTS} - {0})
+        chosen: list[Cross] = []
         for count in counts:
-            fitted = self._fit(ranked[:count], "train")
+            if chosen:
+                left = self._ranked(left, model, len(chosen))
+            more = count - len(chosen)
+            chosen, left = chosen + left[:more], left[more:]
+            fitted = self._fit(with_figures(chosen, ranked), "train")
             model, outcome = fit_regression(
                 self._config,
                 self._facts.with_crosses(fitted),
@@ -128,26 +135,30 @@ class Crossing:
             least: How many are wanted; so many of each order are ranked at least.
         """
         base, _ = self._regression()
-        return self._ranked(crosses, base, least)
+        return self._ranked(best_of_orders(crosses, max(SHORT_LIST, least)), base)
 
     def _regression(self) -> tuple[LogisticRegression, Outcome]:
         """The regression on the fields alone."""
         return fit_regression(self._config, self._facts, self._source, self._directory)
 
     def _ranked(
-        self, crosses: Sequence[Cross], base: LogisticRegression, least: int = 0
+        self, crosses: Sequence[Cross], base: LogisticRegression, known: int = 0
     ) -> list[Cross]:
-        """See `rank`.
+        """The crosses with their gains over a regression that knows some crosses already.
 
         The chief ranks them once. Ids follow from this order, so that workers that rounded
         otherwise, or a resumed run on other devices, must not rank anew.
+
+        Args:
+            crosses: The crosses.
+            base: The regression.
+            known: How many crosses it has.
         """
-        path = storage.join(self._directory, CHECKPOINTS, RANKING)
+        path = storage.join(self._directory, CHECKPOINTS, RANKING.format(known))
 
         def rank() -> None:
             if not storage.exists(path):
-                ranked = by_gain(self._gains(best_of_orders(crosses, max(SHORT_LIST, least)), base))
-                storage.write(path, crosses_format.to_json(ranked))
+                storage.write(path, crosses_format.to_json(by_gain(self._gains(crosses, base))))
 
         on_chief(rank)
         return crosses_format.from_json(storage.read(path), path)
