@@ -9,11 +9,24 @@ import math
 from dataclasses import dataclass
 from typing import Any, ClassVar
 
-from fives_tf.declared import again, check, choice, flag, integer, number, read, setting, to_yaml
+from fives_tf.declared import (
+    again,
+    check,
+    choice,
+    flag,
+    integer,
+    integers,
+    number,
+    read,
+    setting,
+    to_yaml,
+)
 from fives_tf.errors import UserError
 from fives_tf.mapping import Mapping
 
-MODELS = ("lr", "dnn")  # that can be fitted; `models/build.py` has the builder of each
+# That can be fitted; `models/build.py` has the builder of each.
+MODELS = ("lr", "dnn", "fm", "wide_deep", "autoint", "fignn", "autofis")
+FTRL_RATE = 0.1
 _OPTIMIZERS = ("lazy_adam", "adagrad", "adam", "sgd")
 
 
@@ -40,6 +53,8 @@ class SearchConfig:
 
     None stands for what `resolve` chooses by the data.
     """
+
+    rank: ClassVar[str] = "gain"  # as `FitConfig` has it
 
     # The network.
     order: int = integer(3, "highest order of crosses", 2)
@@ -202,16 +217,30 @@ class FitConfig:
     # The model.
     model: str = choice(
         "lr",
-        "lr: a logistic regression on fields and crosses; dnn: embeddings and hidden layers",
+        "lr: a logistic regression on fields and crosses; dnn: embeddings and hidden layers; fm: a "
+        "factorization machine; wide_deep: a regression and a dnn together; autoint: blocks of "
+        "self-attention; fignn: a graph network over all pairs of fields; autofis: a search for "
+        "useful pairs of fields, then a factorization machine with these and a dnn",
         MODELS,
+    )
+    rank: str = choice(
+        "gain",
+        "which of --crosses come first: those that add most to a logistic regression, or those "
+        "that stand first in what is given",
+        ("gain", "given"),
     )
     top: int | None = integer(
         None,
-        "how many of --crosses to use, those that add most to a logistic regression; default: as "
-        "many as are best on valid",
+        "how many of --crosses to use, the first by `rank`; default: as many as are best on valid",
         1,
     )
     dim: int = integer(16, "dimension of the embedding; not for lr", 1)
+    hidden: tuple[int, ...] = integers(
+        (512, 256), "units of the hidden layers; for dnn, wide_deep and autofis", 1
+    )
+    layers: int = integer(3, "blocks of autoint, steps of fignn", 1)
+    heads: int = integer(2, "heads of the attention of autoint and fignn", 1)
+    head_dim: int = integer(32, "width of a head of autoint", 1)
     dropout: float = number(
         0.0, "part of what each layer is given that is dropped; not for lr", maximum=0.9
     )
@@ -232,7 +261,7 @@ class FitConfig:
         ("ftrl", "lazy_adam"),
     )
     rate: float | None = number(
-        None, "learning rate; default: 0.1 for ftrl, 0.01 for lazy_adam, 0.001 for dnn", 1e-9
+        None, "learning rate; default: 0.1 for ftrl, 0.01 for lazy_adam, 0.001 but for lr", 1e-9
     )
     l1: float = number(
         0.0, "penalty l1 * sum of absolute weights beside the mean loss; for lr with ftrl"
@@ -241,6 +270,11 @@ class FitConfig:
         None,
         "penalty l2 / 2 * sum of squares beside the mean loss, on weights or the embedding; "
         "default: the best of several on valid for lr, else 1e-5",
+    )
+    first_order_l2: float | None = number(
+        None,
+        "such a penalty on the weights of fm, wide_deep and autofis; default: that of a logistic "
+        "regression with C = 0.2",
     )
     scale_rates: bool = flag(False, "multiply all learning rates by the number of replicas")
 
@@ -264,7 +298,7 @@ class FitConfig:
     @property
     def regression(self) -> Regression:
         """How logistic regressions are learned, also those that only tell which crosses help."""
-        rate = 0.1 if self.optimizer == "ftrl" else Regression.rate
+        rate = FTRL_RATE if self.optimizer == "ftrl" else Regression.rate
         if self.model != "lr":
             return Regression(self.optimizer, rate)
         return Regression(

@@ -22,6 +22,11 @@ def number(default: float | None, text: str, minimum: float = 0.0, maximum: floa
     return setting(default, "number", text, minimum=minimum, maximum=maximum)
 
 
+def integers(default: tuple[int, ...], text: str, minimum: int = 0) -> Any:
+    """One or several whole numbers."""
+    return setting(default, "integers", text, minimum=minimum)
+
+
 def flag(default: bool, text: str) -> Any:
     """True or false."""
     return setting(default, "flag", text)
@@ -37,7 +42,7 @@ def setting(default: Any, kind: str, text: str, **limits: Any) -> Any:
 
     Args:
         default: The default; None for what is chosen later.
-        kind: "integer", "number", "numbers", "flag", "choice" or "text".
+        kind: "integer", "integers", "number", "numbers", "flag", "choice" or "text".
         text: The line of help.
         **limits: The `minimum` and `maximum`, or the `choices`.
     """
@@ -82,6 +87,7 @@ def to_yaml(config: Any) -> str:
 def _read(setting: dataclasses.Field, mapping: Mapping) -> Any:
     readers = {
         "integer": mapping.integer,
+        "integers": mapping.integers,
         "number": mapping.number,
         "numbers": mapping.numbers,
         "flag": mapping.flag,
@@ -97,10 +103,12 @@ def _check(setting: dataclasses.Field, value: Any) -> None:
         return
     if limits["kind"] == "choice" and value not in limits["choices"]:
         raise _error(setting, f"one of {', '.join(limits['choices'])}", value)
-    if limits["kind"] == "integer" and not (
-        isinstance(value, int) and not isinstance(value, bool) and value >= limits["minimum"]
-    ):
+    if limits["kind"] == "integer" and not _is_integer(value, limits["minimum"]):
         raise _error(setting, f"a whole number from {limits['minimum']}", value)
+    if limits["kind"] == "integers" and not (
+        value and all(_is_integer(one, limits["minimum"]) for one in value)
+    ):
+        raise _error(setting, f"whole numbers from {limits['minimum']}", value)
     if limits["kind"] == "number" and not (
         isinstance(value, int | float) and limits["minimum"] <= value <= limits["maximum"]
     ):
@@ -109,6 +117,10 @@ def _check(setting: dataclasses.Field, value: Any) -> None:
         raise _error(setting, "true or false", value)
     if limits["kind"] == "numbers" and not all(math.isfinite(one) for one in value):
         raise _error(setting, "finite numbers", value)
+
+
+def _is_integer(value: Any, minimum: int) -> bool:
+    return isinstance(value, int) and not isinstance(value, bool) and value >= minimum
 
 
 def _error(setting: dataclasses.Field, expected: str, received: Any) -> UserError:

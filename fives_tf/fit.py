@@ -12,6 +12,8 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
+import numpy as np
+
 from fives_tf import crosses as crosses_format
 from fives_tf import storage
 from fives_tf.callable_module import CallableModule
@@ -23,7 +25,7 @@ from fives_tf.dataset import Dataset
 from fives_tf.errors import UserError
 from fives_tf.fitted import save_network, save_regression
 from fives_tf.models.base import ClickModel
-from fives_tf.models.build import BUILDERS, Facts, first_order
+from fives_tf.models.build import BUILDERS, Facts, build_network, first_order
 from fives_tf.run import FIT, Run, check_place, open_run
 from fives_tf.search import check_clicks, open_dataset, open_source, working
 from fives_tf.training.batches import Batches
@@ -32,10 +34,10 @@ from fives_tf.training.evaluation import Evaluation, Evaluator
 from fives_tf.training.loop import CHECKPOINTS, Loop, Outcome, Schedule
 from fives_tf.training.regression import STAGE as LR_STAGE
 from fives_tf.training.regression import fit_regression, refit_regression
-from fives_tf.training.strategy import Place, on_chief
+from fives_tf.training.strategy import Place, on_chief, tell
 
 CANDIDATES = "candidates.json"  # the crosses that a fit was given, beside its checkpoints
-STAGE, REFIT_STAGE = "fit", "refit"  # of models other than a regression
+SEARCH_STAGE, STAGE, REFIT_STAGE = "search", "fit", "refit"  # of models other than a regression
 
 
 @dataclass(frozen=True, eq=False)
@@ -200,13 +202,14 @@ class _Fit:
         crosses = self._top()
         if self._candidates and config.top is None:
             crosses = self._crossing.choose(self._candidates).crosses
-        model, outcome = self._learn(crosses)
+        gates = self._searched_gates(crosses) if config.model == "autofis" else None
+        model, outcome = self._learn(crosses, gates)
         evaluation = outcome.evaluation
         if config.refit:
             epochs = outcome.kept_step / self._batches("train").steps
             if crosses.fields:
                 crosses = self._encode([field.cross for field in crosses.fields], "train", "valid")
-            model, _ = self._learn(crosses, epochs)
+            model, _ = self._learn(crosses, gates, epochs)
         crosses = self._dataset.crosses or crosses
         return lambda: save_network(self._run, model, crosses), crosses, evaluation
 
@@ -233,25 +236,52 @@ class _Fit:
             return CrossEncoding([], self._dataset.encoding)
         return self._encode(self._crossing.rank(self._candidates, top)[:top], "train")
 
+    def _searched_gates(self, crosses: CrossEncoding) -> np.ndarray:
+        """The gates of all pairs of fields after a search on train; 0 for those to leave out."""
+        config, batches = self._config, self._batches("train")
+        model = build_network(
+            config, self._facts.with_crosses(crosses), config.epochs * batches.steps, searching=True
+        )
+        # The best gates are the last ones: on the way there many are not yet 0.
+        outcome = self._loop(model, SEARCH_STAGE, config.epochs).train(
+            batches, evaluate=self._judge(model), keep_best=False
+        )
+        gates = model.network["gates"].numpy()
+        tell(
+            f"pairs of fields: {np.count_nonzero(gates):,} of {len(gates):,} are kept; "
+            f"auc {outcome.evaluation.auc:.4f} on valid with them"
+        )
+        return gates
+
     def _learn(
-        self, crosses: CrossEncoding, epochs: float | None = None
+        self, crosses: CrossEncoding, gates: np.ndarray | None = None, epochs: float | None = None
     ) -> tuple[ClickModel, Outcome]:
-        """Learns a network on train, or on train and valid if the number of epochs is given."""
+        """Learns a network on train, or on train and valid if the number of epochs is given.
+
+        Args:
+            crosses: The crosses that it has beside the fields.
+            gates: What a search left of its gates.
+            epochs: The number of epochs.
+        """
         config, facts = self._config, self._facts.with_crosses(crosses)
         batches = self._batches(*(("train",) if epochs is None else ("train", "valid")))
         length = config.epochs if epochs is None else epochs
         model = BUILDERS[config.model](config, facts, round(length * batches.steps))
-        loop = Loop(
-            model,
-            STAGE if epochs is None else REFIT_STAGE,
-            self._run.directory,
-            self._source,
-            Schedule.of(config, length),
-        )
+        if gates is not None:
+            model.keep(gates)
         if epochs is not None:
-            return model, loop.train(batches)
+            return model, self._loop(model, REFIT_STAGE, length).train(batches)
+        loop = self._loop(model, STAGE, length)
+        return model, loop.train(batches, evaluate=self._judge(model))
+
+    def _loop(self, model: ClickModel, stage: str, epochs: float) -> Loop:
+        schedule = Schedule.of(self._config, epochs)
+        return Loop(model, stage, self._run.directory, self._source, schedule)
+
+    def _judge(self, model: ClickModel) -> Callable[[], Evaluation]:
+        """What evaluates a model on valid."""
         evaluator = Evaluator(self._source, ["valid"])
-        return model, loop.train(batches, evaluate=lambda: evaluator.evaluate(model))
+        return lambda: evaluator.evaluate(model)
 
     def _batches(self, *splits: str) -> Batches:
         return Batches(self._source, splits, self._config.batch, self._config.seed)

@@ -63,6 +63,8 @@ def _help(setting: dataclasses.Field, paper: Mapping[str, Any]) -> str:
 def _text(value: Any) -> str:
     if isinstance(value, bool):
         return "yes" if value else "no"
+    if isinstance(value, tuple):
+        return ",".join(map(_text, value))
     return f"{value:g}" if isinstance(value, float) else str(value)
 
 
@@ -96,6 +98,13 @@ def _number(text: str) -> float:
         raise _unexpected("a number", text) from None
 
 
+def _integers(text: str) -> tuple[int, ...]:
+    try:
+        return tuple(int(part) for part in text.split(",") if part)
+    except ValueError:
+        raise _unexpected("whole numbers separated by commas", text) from None
+
+
 def _numbers(text: str) -> tuple[float, ...]:
     try:
         return tuple(float(part) for part in text.split(",") if part)
@@ -109,6 +118,7 @@ def _unexpected(expected: str, text: str) -> argparse.ArgumentTypeError:
 
 _TYPES = {
     "integer": (_integer, "N"),
+    "integers": (_integers, "LIST"),
     "number": (_number, "X"),
     "numbers": (_numbers, "LIST"),
     "text": (str, "TEXT"),

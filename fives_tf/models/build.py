@@ -1,27 +1,37 @@
 """Builds models for a dataset by a configuration."""
 
 import dataclasses
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
+import keras
 import numpy as np
 import tensorflow as tf
 
-from fives_tf.config import Config, FitConfig, SearchConfig
+from fives_tf.config import FTRL_RATE, Config, FitConfig, SearchConfig
 from fives_tf.cross_encoding import CrossEncoding
 from fives_tf.dataset import Dataset
 from fives_tf.frequency import coarse_rows, frequencies
+from fives_tf.models.autofis import FIRST_GATE, AutoFIS
+from fives_tf.models.autoint import AutoInt
 from fives_tf.models.base import ClickModel, replicas
 from fives_tf.models.dnn import DNN
+from fives_tf.models.embedded import EmbeddedModel
+from fives_tf.models.fignn import FiGNN
 from fives_tf.models.fives import FivesForm, FivesModel
+from fives_tf.models.fm import FactorizationMachine
 from fives_tf.models.lr import LogisticRegression
+from fives_tf.models.wide_deep import WideDeep
 from fives_tf.training.optimizers import make_optimizer
 
 # Strengths of L2 for a logistic regression, as parts of a row's loss: scikit-learn's 1 / C.
 PENALTIES = (0.2, 0.5, 1.0, 2.0, 5.0, 10.0, 20.0, 50.0, 100.0, 200.0)
 FTRL_BETA = 0.1  # what keeps the first steps of FTRL small, as a part of a row's gradient
 BIAS_RATE = 1e-2  # of the bias beside it, which falls to 0
-NETWORK_RATE, NETWORK_L2 = 1e-3, 1e-5  # unless the configuration says otherwise
+# Of networks, unless the configuration says otherwise.
+NETWORK_RATE, NETWORK_L2 = 1e-3, 1e-5
+FIRST_ORDER_PENALTY = 5.0  # one of `PENALTIES`
+GRDA_RATE, GRDA_MU = 1.0, 0.8  # as the authors of AutoFIS set them
 
 
 @dataclass(frozen=True, eq=False)
@@ -129,14 +139,7 @@ def build_lr(
     every = [strength / facts.rows for strength in PENALTIES] if l2 is None else [l2]
     rate, bias_optimizer = how.rate * _scale(config), None
     if how.optimizer == "ftrl":
-        # FTRL adds the gradients up, each of them the mean of a batch, and so must the penalties.
-        optimizer = make_optimizer(
-            "ftrl",
-            rate,
-            beta=FTRL_BETA / config.batch,
-            l1=how.l1 * steps,
-            l2=[one * steps for one in every],
-        )
+        optimizer = _ftrl(config, steps, rate, how.l1, every)
         bias_optimizer = make_optimizer("adam", BIAS_RATE * _scale(config), falls_over=steps)
     else:
         optimizer = make_optimizer(how.optimizer, rate, falls_over=steps)
@@ -161,38 +164,67 @@ def first_order(model: LogisticRegression) -> FirstOrder:
     )
 
 
-def build_dnn(config: FitConfig, facts: Facts, steps: int = 1) -> DNN:
-    """A plain deep network on fields and crosses.
+def build_network(
+    config: FitConfig, facts: Facts, steps: int = 1, searching: bool = False
+) -> EmbeddedModel:
+    """A network over the embeddings of fields and crosses.
 
     Args:
         config: The configuration, resolved.
         facts: What is known of the dataset.
         steps: The length of the training, over which the learning rates fall.
+        searching: Whether it is to search for the pairs that are useful, as AutoFIS does.
     """
+    kind = NETWORKS[config.model]
     rate = (NETWORK_RATE if config.rate is None else config.rate) * _scale(config)
+    first_order_l2 = config.first_order_l2
+    if first_order_l2 is None:
+        first_order_l2 = FIRST_ORDER_PENALTY / facts.rows
     optimizers = {
         "embedding": make_optimizer("lazy_adam", rate, steps),
         "network": make_optimizer("adam", rate, steps),
+        "first_order": make_optimizer("lazy_adam", rate, steps),
+        "gates": make_optimizer("adam", rate, steps),
     }
-    return DNN(
+    if kind.first_order_optimizer == "ftrl":
+        optimizers["first_order"] = _ftrl(
+            config, steps, FTRL_RATE * _scale(config), 0.0, first_order_l2
+        )
+        first_order_l2 = 0.0  # FTRL has it
+    if searching:
+        # So that a pair whose gradients cancel each other out is gone in the end.
+        optimizers["gates"] = make_optimizer(
+            "grda", GRDA_RATE, c=FIRST_GATE / steps**GRDA_MU, mu=GRDA_MU
+        )
+    return kind(
         len(facts.fields) + (len(facts.crosses.fields) if facts.crosses else 0),
         facts.every_frequency,
         config.batch,
         optimizers,
         dim=config.dim,
         l2=NETWORK_L2 if config.l2 is None else config.l2,
+        first_order_l2=first_order_l2,
         dropout=config.dropout,
         click_rate=facts.click_rate,
         seed=config.seed,
         jit=config.xla,
         crosses=facts.cross_module,
+        **{name: getattr(config, name) for name in kind.settings},
     )
 
 
+NETWORKS: dict[str, type[EmbeddedModel]] = {
+    "dnn": DNN,
+    "fm": FactorizationMachine,
+    "wide_deep": WideDeep,
+    "autoint": AutoInt,
+    "fignn": FiGNN,
+    "autofis": AutoFIS,
+}
 # The models of `fives fit` by name; `config.MODELS` has the names.
 BUILDERS: dict[str, Callable[[FitConfig, Facts, int], ClickModel]] = {
     "lr": build_lr,
-    "dnn": build_dnn,
+    **dict.fromkeys(NETWORKS, build_network),
 }
 
 
@@ -262,6 +294,14 @@ def build_fives(
     if start is not None and config.warm_start:
         model.start_from(start.weights, start.bias)
     return model
+
+
+def _ftrl(
+    config: Config, steps: int, rate: float, l1: float, l2: float | Sequence[float]
+) -> keras.optimizers.Optimizer:
+    """FTRL, which adds up gradients that each are the mean of a batch; so must the penalties be."""
+    l1, l2 = l1 * steps, np.asarray(l2) * steps
+    return make_optimizer("ftrl", rate, beta=FTRL_BETA / config.batch, l1=l1, l2=l2)
 
 
 def _scale(config: Config) -> int:

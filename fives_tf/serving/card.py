@@ -96,6 +96,11 @@ def _markdown(card: dict[str, Any]) -> str:
         FIVES: "FIVES, a graph network over the fields of a log",
         LIGHT: "a logistic regression on fields and crosses",
         "dnn": "a network of hidden layers over the embeddings of fields and crosses",
+        "fm": "a factorization machine on fields and crosses",
+        "wide_deep": "Wide & Deep, a logistic regression and hidden layers on fields and crosses",
+        "autoint": "AutoInt, self-attention over the embeddings of fields and crosses",
+        "fignn": "Fi-GNN, a graph network over the embeddings of fields and crosses",
+        "autofis": "AutoFIS, products of pairs of fields that a search kept, and hidden layers",
     }[card["model"]]
     members = card["members"]
     valid, label = card["metrics"]["valid"], card["data"]["label"]

@@ -54,6 +54,7 @@ class Crossed:
 class Crossing:
     """Chooses crosses and learns their weights together with those of the fields.
 
+    The crosses that add most come first, unless they are ranked already, as the configuration says.
     Each regression is a training with checkpoints of its own, so that one that was stopped goes on.
     """
 
@@ -80,9 +81,9 @@ class Crossing:
     def choose(self, crosses: Sequence[Cross]) -> Crossed:
         """Learns from train, with as many of the crosses as are best on validation.
 
-        Those with the greatest gain come first. What the others add to a regression that has these
-        is another question, so they are ranked anew before more of them are taken. None are, too,
-        may be the best, unless crosses are to have weights in any case.
+        What others add to a regression that has the first ones is another question than what they
+        add to one of the fields alone, so they are ranked anew before more of them are taken. None
+        at all may be the best, too, unless crosses are to have weights in any case.
         """
         model, outcome = self._regression()
         tell(f"no crosses: log loss {outcome.evaluation.log_loss:.5f} on valid")
@@ -130,6 +131,8 @@ class Crossing:
     def rank(self, crosses: Sequence[Cross], least: int = 0) -> list[Cross]:
         """The best crosses of each order with their gains, the greatest first.
 
+        They stay as they are if they are ranked already.
+
         Args:
             crosses: The crosses, the best of each order first.
             least: How many are wanted; so many of each order are ranked at least.
@@ -147,13 +150,16 @@ class Crossing:
         """The crosses with their gains over a regression that knows some crosses already.
 
         The chief ranks them once. Ids follow from this order, so that workers that rounded
-        otherwise, or a resumed run on other devices, must not rank anew.
+        otherwise, or a resumed run on other devices, must not rank anew. They stay as they are if
+        they are ranked already.
 
         Args:
             crosses: The crosses.
             base: The regression.
             known: How many crosses it has.
         """
+        if self._config.rank == "given":
+            return list(crosses)
         path = storage.join(self._directory, CHECKPOINTS, RANKING.format(known))
 
         def rank() -> None:

@@ -126,6 +126,43 @@ class RowFtrl(keras.optimizers.Optimizer):
         return total, squares, (within - total) / ((self.beta + new_root) / rate + self.l2)
 
 
+class Grda(keras.optimizers.Optimizer):
+    """Generalized regularized dual averaging (Chao et al., NeurIPS 2020), on dense gradients.
+
+    Gradients add up, from the first value on, and a threshold that grows with the steps is taken
+    off their sum: v = soft(v0 - rate * sum of g, c * rate^(1/2 + mu) * t^mu). What no gradient
+    holds up is exactly 0 in the end. The learning rate must not change on the way.
+    """
+
+    def __init__(self, learning_rate: float, c: float, mu: float, **options: Any):
+        """Makes the optimizer.
+
+        Args:
+            learning_rate: The rate.
+            c: The strength of the threshold.
+            mu: How fast it grows.
+            **options: What Keras' optimizers take.
+        """
+        super().__init__(learning_rate=learning_rate, **options)
+        self.c, self.mu = c, mu
+
+    def build(self, variables: Sequence[keras.Variable]) -> None:
+        """Makes the sums for each variable."""
+        if self.built:
+            return
+        super().build(variables)
+        self._sums = [self.add_variable_from_reference(one, name="sum") for one in variables]
+
+    def update_step(self, gradient: tf.Tensor, variable: tf.Variable, learning_rate: tf.Tensor):
+        """Updates a variable; see `keras.optimizers.Optimizer.update_step`."""
+        total = self._sums[self._get_variable_index(variable)].value
+        step = tf.cast(self.iterations + 1, variable.dtype)
+        before = tf.where(step > 1, total, variable)
+        total.assign(before - learning_rate * gradient)
+        threshold = self.c * learning_rate ** (0.5 + self.mu) * step**self.mu
+        variable.assign(tf.sign(total) * tf.maximum(tf.abs(total) - threshold, 0.0))
+
+
 def sum_slices(gradient: tf.IndexedSlices) -> tuple[tf.Tensor, tf.Tensor]:
     """The distinct rows of a sparse gradient, and the sum of the slices of each."""
     rows, place = tf.unique(gradient.indices)
@@ -146,6 +183,7 @@ OPTIMIZERS = {
     "adagrad": RowAdagrad,
     "adam": DenseAdam,
     "ftrl": RowFtrl,
+    "grda": Grda,
     "sgd": keras.optimizers.SGD,
 }
 

@@ -1,5 +1,6 @@
 """`fives fit`: light models with crosses and without, their runs, and what other commands do."""
 
+import functools
 import itertools
 import json
 import re
@@ -11,6 +12,7 @@ from pathlib import Path
 import numpy as np
 import pyarrow.parquet as pq
 import pytest
+import tensorflow as tf
 
 import fives_tf
 from fives_tf.config import MODELS, FitConfig, settings
@@ -64,14 +66,15 @@ def few_stages():
 
 @pytest.fixture(scope="module")
 def fitted(small_dataset, pairs, tmp_path_factory):
-    """A fit of each model with the best cross."""
+    """Gives a fit of a model with the best cross."""
     directory = tmp_path_factory.mktemp("fitted")
-    return {
-        model: fives_tf.fit(
-            small_dataset, directory / model, model=model, crosses=pairs, top=1, **SHORT
-        )
-        for model in MODELS
-    }
+
+    @functools.cache
+    def fit(model):
+        run = directory / model
+        return fives_tf.fit(small_dataset, run, model=model, crosses=pairs, top=1, **SHORT)
+
+    return fit
 
 
 def light(directory: Path, dataset: Dataset) -> Light:
@@ -179,7 +182,7 @@ def test_the_last_model_learned_from_valid_too(dataset, tmp_path):
 def test_a_fit_is_evaluated_exported_and_predicted_with(
     model, fitted, dataset, small_log, cli, tmp_path
 ):
-    run, result = fitted[model].run.directory, fitted[model]
+    run, result = fitted(model).run.directory, fitted(model)
     assert [cross.fields for cross in result.crosses] == [PLANTED]
     assert Run.open(run).kind == "fit"
     [restored] = load_models(result.run, dataset)
@@ -204,7 +207,7 @@ def test_a_fit_is_evaluated_exported_and_predicted_with(
     np.testing.assert_allclose(found, np.sort(np.concatenate(list(chances.values()))), atol=1e-5)
 
 
-@pytest.mark.parametrize("model", MODELS)
+@pytest.mark.parametrize("model", ["lr", "dnn"])
 def test_crosses_of_a_dataset_are_fields(model, dataset, small_log, cli, tmp_path):
     crosses = [Cross(PLANTED, 1.0), Cross(("C3", "C4"), 0.5)]
     made = add_crosses(dataset, crosses, str(tmp_path / "made"))
@@ -229,7 +232,7 @@ def test_crosses_of_a_dataset_are_fields(model, dataset, small_log, cli, tmp_pat
 
 
 def test_commands_that_are_for_searches_say_what_a_fit_has(fitted, cli, tmp_path):
-    run = fitted["dnn"].run.directory
+    run = fitted("dnn").run.directory
     assert "C1 x C2" in cli("crosses", run).stdout
     assert "C1 x C2" in cli("crosses", run, "--rank=gain").stdout
     for flags in (["--edges"], ["--thresholds=0.5"]):
@@ -239,14 +242,38 @@ def test_commands_that_are_for_searches_say_what_a_fit_has(fitted, cli, tmp_path
     refused = cli("export", run, "--to", tmp_path / "exports", "--light")
     assert refused.returncode == 2
     assert "is a fit of dnn, and has no light model" in refused.stderr
-    done = cli("export", fitted["lr"].run.directory, "--to", tmp_path / "exports", "--light")
+    done = cli("export", fitted("lr").run.directory, "--to", tmp_path / "exports", "--light")
     assert done.returncode == 0, done.stderr
 
 
 def test_the_crosses_of_a_fit_can_be_given_to_another_one(fitted, dataset, tmp_path):
-    given = fitted["lr"].run.directory
+    given = fitted("lr").run.directory
     result = fives_tf.fit(dataset, tmp_path / "run", crosses=given, top=5, **SHORT)
     assert [cross.fields for cross in result.crosses] == [PLANTED]
+
+
+def test_crosses_can_stay_in_the_order_in_which_they_are_given(dataset, pairs, tmp_path):
+    given = [tuple(cross["fields"]) for cross in json.loads(pairs.read_bytes())["crosses"]]
+    run = tmp_path / "top"
+    first = fives_tf.fit(dataset, run, crosses=pairs, rank="given", top=2, **SHORT)
+    assert [cross.fields for cross in first.crosses] == given[:2]
+    best = fives_tf.fit(dataset, tmp_path / "best", crosses=pairs, rank="given", **SHORT)
+    assert [cross.fields for cross in best.crosses] == given[: len(best.crosses)]
+    stages = {line["stage"] for line in metrics(tmp_path / "best")}
+    assert {"lr", "crosses-1", "crosses-3"} <= stages
+    assert not list(tmp_path.glob("*/checkpoints/ranking*"))
+
+
+def test_autofis_learns_with_the_pairs_that_its_search_kept(fitted):
+    result = fitted("autofis")
+    stages = [line["stage"] for line in metrics(Path(result.run.directory))]
+    assert list(dict.fromkeys(stages))[-3:] == ["search", "fit", "refit"]
+    [model] = load_models(result.run, Dataset.open(result.run.manifest["dataset"]))
+    kept = model.kept.numpy()
+    assert len(kept) == 7 * 6 / 2, "six fields and a cross"
+    place = tf.train.latest_checkpoint(f"{result.run.directory}/checkpoints/search/last")
+    [name] = [name for name, _ in tf.train.list_variables(place) if name.startswith("model/gates")]
+    np.testing.assert_array_equal(kept, tf.train.load_variable(place, name) != 0)
 
 
 def test_every_model_has_a_builder():
@@ -282,7 +309,7 @@ def test_a_mistake_meets_one_clear_error(flags, message, cli, small_dataset, tmp
 
 
 def test_a_model_that_is_not_known_is_refused_in_python_too():
-    with pytest.raises(UserError, match="`model`: expected one of lr, dnn. Received: 'forest'"):
+    with pytest.raises(UserError, match="`model`: expected one of lr, dnn, .* Received: 'forest'"):
         FitConfig(model="forest")
 
 
@@ -311,7 +338,7 @@ def test_a_dataset_of_another_version_is_refused(cli, tmp_path):
 
 
 def test_a_run_is_neither_replaced_nor_mixed_up(fitted, dataset, pairs, cli, small_dataset):
-    run = fitted["lr"].run.directory
+    run = fitted("lr").run.directory
     flags = ["fit", small_dataset, "--run", run, *FLAGS, "--top=1", "--crosses"]
     assert "holds a fit; --resume goes on" in cli(*flags, pairs).stderr
     assert "was begun with `rate` = None" in cli(*flags, pairs, "--resume", "--rate=0.5").stderr
@@ -343,7 +370,7 @@ def test_a_fit_that_is_killed_goes_on_and_ends_with_the_same_numbers(
     assert metrics(run) == metrics(whole)
 
 
-@pytest.mark.parametrize("model", MODELS)
+@pytest.mark.parametrize("model", ["lr", "dnn", "autofis"])  # others: models/test_replicas.py
 def test_two_devices_learn_what_one_does(model, small_dataset, pairs, dataset, tmp_path):
     processes = []
     for count in (1, 2):
@@ -367,7 +394,7 @@ def assert_same(run: Path, expected: Path, dataset: Dataset, exactly: bool) -> N
     ids, _ = Source(dataset).arrays("test")
     [found], [wanted] = (load_models(Run.open(str(place)), dataset) for place in (run, expected))
     np.testing.assert_allclose(
-        found.call(ids), wanted.call(ids), rtol=0, atol=0 if exactly else 1e-5
+        found.call(ids), wanted.call(ids), rtol=0, atol=0 if exactly else 1e-4
     )
     for name in ("evaluation", "model"):
         one, other = (

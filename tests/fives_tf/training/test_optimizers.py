@@ -11,6 +11,7 @@ import tensorflow as tf
 
 from fives_tf.training.optimizers import (
     DenseAdam,
+    Grda,
     LazyAdam,
     RowAdagrad,
     RowFtrl,
@@ -198,6 +199,23 @@ def test_ftrl_moves_a_dense_gradient_as_keras_does():
         RowFtrl(RATE, beta=0.7, l1=1.5, l2=0.5), [sparse(*one) for one in slices], start
     )
     np.testing.assert_allclose(found, expected, rtol=1e-4, atol=1e-6)
+
+
+def test_grda_takes_a_growing_threshold_off_the_summed_gradients():
+    rate, c, mu = 0.5, 0.3, 0.8
+    gradients = [dense(*make_slices(seed)) for seed in range(STEPS)]
+    total = first_values().astype(np.float64)
+    threshold, weights = 0.0, None
+    for step, gradient in enumerate(gradients):
+        total = total - rate * gradient
+        threshold += c * rate ** (0.5 + mu) * ((step + 1) ** mu - step**mu)
+        weights = np.zeros_like(total)
+        for place in np.ndindex(*total.shape):
+            if abs(total[place]) > threshold:
+                weights[place] = total[place] - math.copysign(threshold, total[place])
+    found = minimize(Grda(rate, c, mu), gradients, first_values())
+    np.testing.assert_allclose(found, weights, rtol=1e-4, atol=1e-6)
+    assert 0 < (found == 0).sum() < found.size
 
 
 def test_optimizers_have_names():
