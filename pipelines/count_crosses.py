@@ -4,10 +4,12 @@ Each shard is counted by one worker, and the counts of each cross are added up b
 are not read: nothing is fitted on them.
 """
 
+import contextlib
 import io
 import uuid
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
+from typing import Any, Protocol
 
 import apache_beam as beam
 import numpy as np
@@ -24,6 +26,14 @@ from pipelines import progress, runner
 ROWS_AT_ONCE = 65_536
 FITTED = ("train", "valid")
 _HELD = 8  # counts that are held before they are added up
+
+
+class Addable(Protocol):
+    """The counts of one cross in some rows, such as `CrossCounts`."""
+
+    @classmethod
+    def sum(cls, parts: Iterable["Addable"]) -> "Addable":
+        """The counts of all rows of several parts, of which there is one at least."""
 
 
 @dataclass(frozen=True)
@@ -93,14 +103,26 @@ def fit_on_dataset(
         beside: A path that the workers can write next to.
         **rules: `min_count`, `most` and `hash_buckets`.
     """
-    scratch = f"{beside}.{uuid.uuid4().hex}{storage.ASIDE}"
-    try:
-        storage.write(storage.join(scratch, "progress"), b"")
-        shown = storage.join(scratch, "progress") if runner.is_local(beam_options) else None
-        job = CountJob(dataset.directory, tuple(crosses), scratch, progress_path=shown, **rules)
+    with scratch(beside, beam_options) as (results, shown):
+        job = CountJob(dataset.directory, tuple(crosses), results, progress_path=shown, **rules)
         return count_crosses(job, beam_options)
+
+
+@contextlib.contextmanager
+def scratch(beside: str, beam_options: PipelineOptions) -> Iterator[tuple[str, str | None]]:
+    """A directory for what workers count, and the progress file in it; removed at the end.
+
+    Args:
+        beside: A path that the workers can write next to.
+        beam_options: Options for Beam; if the workers run elsewhere there is no progress file.
+    """
+    directory = f"{beside}.{uuid.uuid4().hex}{storage.ASIDE}"
+    shown = storage.join(directory, "progress")
+    try:
+        storage.write(shown, b"")
+        yield directory, shown if runner.is_local(beam_options) else None
     finally:
-        storage.remove(scratch)
+        storage.remove(directory)
 
 
 def _build(pipeline: beam.Pipeline, shards: list[Shard], job: CountJob) -> None:
@@ -117,57 +139,66 @@ def _build(pipeline: beam.Pipeline, shards: list[Shard], job: CountJob) -> None:
 class CountShards(beam.DoFn):
     """Counts the combinations of all crosses in a shard."""
 
-    def __init__(self, job: CountJob):
+    def __init__(self, job: Any):
+        """Takes a job, which has `directory`, `crosses`, `progress_path` and `counter()`."""
         self._job = job
         self._shared = Shared()
         self._dataset: Dataset | None = None
-        self._counter: CrossCounter | None = None
+        self._counter: Any = None
 
     def setup(self) -> None:
         """Loads the encoding, once for all workers of a process."""
         self._dataset = Dataset.open(self._job.directory)
         self._counter = self._shared.acquire(self._job.counter)
 
-    def process(self, shard: Shard) -> Iterator[tuple[int, CrossCounts]]:
+    def process(self, shard: Shard) -> Iterator[tuple[int, Addable]]:
         """Yields the counts by the number of the cross."""
-        parts: list[list[CrossCounts]] = [[] for _ in self._job.crosses]
-        for ids, _ in self._dataset.blocks(shard, ROWS_AT_ONCE):
-            for part, counts in zip(parts, self._counter.count(ids), strict=True):
+        parts: list[list[Addable]] = [[] for _ in self._job.crosses]
+        for ids, label in self._dataset.blocks(shard, ROWS_AT_ONCE):
+            for part, counts in zip(parts, self.count(ids, label), strict=True):
                 part[:] = _hold(part, counts)
         progress.report(self._job.progress_path, shard.rows, shard.bytes)
         for index, part in enumerate(parts):
             if part:
-                yield index, CrossCounts.sum(part)
+                yield index, _sum(part)
+
+    def count(self, ids: np.ndarray, label: np.ndarray) -> Iterable[Addable]:
+        """The counts of each cross in some rows."""
+        return self._counter.count(ids)
 
 
 class AddCounts(beam.CombineFn):
     """Adds up the counts of a cross."""
 
-    def create_accumulator(self) -> list[CrossCounts]:
+    def create_accumulator(self) -> list[Addable]:
         """See `beam.CombineFn`."""
         return []
 
-    def add_input(self, held: list[CrossCounts], counts: CrossCounts) -> list[CrossCounts]:
+    def add_input(self, held: list[Addable], counts: Addable) -> list[Addable]:
         """See `beam.CombineFn`."""
         return _hold(held, counts)
 
-    def merge_accumulators(self, several: Iterable[list[CrossCounts]]) -> list[CrossCounts]:
+    def merge_accumulators(self, several: Iterable[list[Addable]]) -> list[Addable]:
         """See `beam.CombineFn`."""
-        merged: list[CrossCounts] = []
+        merged: list[Addable] = []
         for held in several:
             for counts in held:
                 merged = self.add_input(merged, counts)
         return merged
 
-    def extract_output(self, held: list[CrossCounts]) -> CrossCounts:
+    def extract_output(self, held: list[Addable]) -> Addable:
         """See `beam.CombineFn`."""
-        return CrossCounts.sum(held)
+        return _sum(held)
 
 
-def _hold(held: list[CrossCounts], counts: CrossCounts) -> list[CrossCounts]:
+def _hold(held: list[Addable], counts: Addable) -> list[Addable]:
     """Adds counts to those that are held; they are added up before they are many."""
     held = [*held, counts]
-    return [CrossCounts.sum(held)] if len(held) >= _HELD else held
+    return [_sum(held)] if len(held) >= _HELD else held
+
+
+def _sum(parts: list[Addable]) -> Addable:
+    return type(parts[0]).sum(parts)
 
 
 def _write(counted: tuple[int, CrossCounts], job: CountJob) -> None:

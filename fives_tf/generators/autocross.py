@@ -1,0 +1,176 @@
+"""AutoCross (Luo et al., KDD 2019): a greedy search, one cross after the other.
+
+Of the paper there are: the tree of feature sets, walked by the best child only (a beam of one);
+candidates that are the unions of any two features of the set, fields and crosses so far;
+field-wise logistic regression, which learns nothing but the weights of a candidate beside fixed
+logits; successive mini-batch gradient descent, which halves the candidates and doubles the rows;
+and multi-granularity discretization, of which the better half is kept.
+
+What differs:
+- The weights of crosses that were added stay fixed, as those of the fields do (so does Alink's
+  implementation); the paper learns the whole regression anew after each cross.
+- Gradient descent has rates by the curvature that each value has seen; see `FieldWise`.
+- Log loss decides, not AUC: it varies less by chance.
+- The first block has `field_wise.BLOCK` rows at least. The paper has data for so many blocks that
+  one candidate is left at the end; here several may be, and the best of them wins.
+- Values that occur once in the rows share a weight, as in `fives fit`.
+- The search ends when no candidate lowers the log loss of the validation rows.
+"""
+
+from collections.abc import Collection, Iterable, Sequence
+
+import numpy as np
+
+from fives_tf import progress
+from fives_tf.cross_fitting import MIN_COUNT
+from fives_tf.crosses import Cross
+from fives_tf.encoding import Encoding
+from fives_tf.generators.field_wise import Base, FieldWise, block_rows, successive_halving
+from fives_tf.generators.places import Places, named, single_fields, unions
+
+STRENGTH = 3.0
+MOST_ROWS = 1_000_000
+MEMORY = 2 << 30
+_CELL = 12  # bytes of a row of a candidate: its value, and up to half of a value's weight
+_DENSE = 4  # combinations for each row up to which a table of them is faster than to sort
+
+
+def autocross_crosses(
+    encoding: Encoding,
+    train: tuple[np.ndarray, np.ndarray, np.ndarray],
+    valid: tuple[np.ndarray, np.ndarray, np.ndarray],
+    count: int,
+    order: int,
+    seed: int = 0,
+    strength: float = STRENGTH,
+) -> list[Cross]:
+    """Searches crosses that lower the log loss of a model of the fields.
+
+    Args:
+        encoding: The encoding of the fields.
+        train: The global ids, [rows, fields], the labels and the model's logits of the rows that
+            weights are learned from.
+        valid: The same of the rows that decide.
+        count: How many crosses to find at most.
+        order: Their highest order.
+        seed: Decides the order in which rows are learned from.
+        strength: The strength of the L2 penalty on weights, beside the sum of the loss over rows.
+            That of the model is no good guide: fields that say little on their own want a strong
+            one, and their crosses may say much.
+
+    Returns:
+        The crosses in the order in which they were found; the score is by how much each lowered the
+        log loss of the validation rows.
+    """
+    shuffled = np.random.default_rng(seed).permutation(len(train[1]))
+    train_ids, *train_rest = (part[shuffled] for part in train)
+    values = Values(encoding, train_ids, valid[0])
+    bases = [Base(label, logit.astype(np.float64)) for label, logit in (train_rest, valid[1:])]
+    features = keep_granularities(encoding, values, *bases, strength)
+    crosses = []
+    with progress.view("autocross", count, unit="crosses") as view:
+        while len(crosses) < count:
+            found = candidates(features, encoding, order)
+            if not found:
+                break
+            learners = [FieldWise(*values.of(cross), strength) for cross in found]
+            block = block_rows(len(shuffled), len(found))
+            best = successive_halving(learners, *bases, block)
+            before, after = bases[1].loss(), learners[best].loss(bases[1])
+            if after >= before:
+                break
+            added = learners[best].added()
+            bases = [base.plus(one) for base, one in zip(bases, added, strict=True)]
+            features.append(found[best])
+            crosses.append(named(found[best], before - after, encoding))
+            view.update(len(crosses), suffix=f"log loss {after:.5f} on valid")
+    return crosses
+
+
+def rows_to_read(encoding: Encoding, count: int, order: int) -> tuple[int, int]:
+    """How many rows of train and of valid the search takes at most, so that they fit in memory."""
+    pairs = len(unions(single_fields(encoding), single_fields(encoding), encoding))
+    later = count * len(encoding.fields) if order > 2 else 0
+    rows = MEMORY // (_CELL * (pairs + later))
+    return min(rows * 4 // 5, MOST_ROWS), min(rows // 5, MOST_ROWS)
+
+
+def candidates(features: Collection[Places], encoding: Encoding, order: int) -> list[Places]:
+    """The unions of any two features that are no features yet, of at most so many fields."""
+    known = set(features)
+    every = unions(features, features, encoding)
+    return [cross for cross in every if len(cross) <= order and cross not in known]
+
+
+def keep_granularities(
+    encoding: Encoding, values: "Values", train: Base, valid: Base, strength: float
+) -> list[Places]:
+    """The fields, and of those that are made of one column the better half.
+
+    Each is judged by the log loss of a field-wise regression beside a bias; one at least is kept.
+    """
+    rate = train.label.mean(dtype=np.float64)
+    bias = np.log(rate / (1 - rate))
+    train, valid = (Base(base.label, np.full(len(base.label), bias)) for base in (train, valid))
+    columns: dict[str, list[Places]] = {}
+    for (place,) in single_fields(encoding):
+        columns.setdefault(encoding.fields[place].column, []).append((place,))
+
+    def loss(field: Places) -> float:
+        learner = FieldWise(*values.of(field), strength)
+        learner.learn(train, 0, len(train.label))
+        return learner.loss(valid)
+
+    kept: list[Places] = []
+    for siblings in columns.values():
+        ranked = sorted(siblings, key=loss) if len(siblings) > 1 else siblings
+        kept += ranked[: max(len(ranked) // 2, 1)]
+    return sorted(kept)
+
+
+class Values:
+    """Which value of a feature each row has, for any feature, found once and kept."""
+
+    def __init__(self, encoding: Encoding, train: np.ndarray, valid: np.ndarray):
+        """Takes the global ids of the rows to learn from and to judge by."""
+        self._columns = np.ascontiguousarray(np.concatenate([train, valid]).T.astype(np.int32))
+        self._columns -= np.array(encoding.offsets, np.int32)[:, None]
+        self._sizes = [field.size for field in encoding.fields]
+        self._train = len(train)
+        self._known: dict[Places, np.ndarray] = {}
+
+    def of(self, feature: Places) -> tuple[np.ndarray, np.ndarray]:
+        """The values, int32, of the rows to learn from and to judge by.
+
+        From 1 on if at least two of the rows to learn from have the combination, else 0.
+        """
+        if feature not in self._known:
+            numbers = number_combinations(
+                [self._columns[place] for place in feature],
+                [self._sizes[place] for place in feature],
+            )
+            counts = np.bincount(numbers[: self._train], minlength=numbers.max(initial=0) + 1)
+            often = counts >= MIN_COUNT
+            self._known[feature] = np.where(often, np.cumsum(often), 0).astype(np.int32)[numbers]
+        return tuple(np.split(self._known[feature], [self._train]))
+
+
+def number_combinations(columns: Iterable[np.ndarray], sizes: Sequence[int]) -> np.ndarray:
+    """One number for each combination that the rows have, from 0 on without gaps.
+
+    Args:
+        columns: The ids within each field, [rows] each.
+        sizes: How many ids the fields have.
+    """
+    numbers, most = 0, 1
+    for column, size in zip(columns, sizes, strict=True):
+        # There are no more numbers than rows, so that the product stays within 64 bits.
+        keys, most = numbers * np.int64(size) + column, most * size
+        if most <= _DENSE * len(keys):
+            seen = np.zeros(most, bool)
+            seen[keys] = True
+            numbers = (np.cumsum(seen) - 1)[keys]
+        else:
+            numbers = np.unique(keys, return_inverse=True)[1]
+        most = int(numbers.max(initial=-1)) + 1
+    return numbers
