@@ -28,7 +28,10 @@ setup(
     packages=find_packages(
         include=["fives_tf", "fives_tf.*", "pipelines", "pipelines.*", "launch"]
     ),
-    package_data={"launch": ["k8s/*.yaml", "serving/*", "slurm/*.sh"]},
+    package_data={
+        "fives_tf.bench": ["schemas/*.yaml"],
+        "launch": ["k8s/*.yaml", "serving/*", "slurm/*.sh"],
+    },
     install_requires=[
         # tensorflow-io 0.37.1, the last release, loads its native code under TensorFlow 2.16 only,
         # and neither has wheels for Python 3.13; from there on the newest TensorFlow goes without.
@@ -48,6 +51,14 @@ setup(
     extras_require={
         "serving": SERVING,
         "sklearn": SKLEARN,
+        "bench": [
+            "catboost>=1.2",
+            "lightgbm>=4",
+            "matplotlib>=3.9",
+            "pandas>=2.2",
+            "scipy>=1.11",
+            "xgboost>=2",
+        ],
         "examples": [*SKLEARN, "catboost>=1.2", "lightgbm>=4", "matplotlib>=3.9", "pandas>=2.2"],
         "dev": [
             *SERVING,

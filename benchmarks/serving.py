@@ -2,11 +2,11 @@
 
     python benchmarks/serving.py --work DIR --out benchmarks/results/serving.json
 
-All three learn from the Criteo sample, by the split of `protocol.py`, and make their choices on its
-validation part: FIVES in its default form with one member, the light model of the same run, and a
-DNN of the best of a few settings, which as FIVES learns from train and valid at last. They become
-SavedModels with the same signatures and the same encoding within, and differ only in what comes
-after the ids.
+All three learn from the Criteo sample, by the split of `fives_tf.bench.protocol`, and make their
+choices on its validation part: FIVES in its default form with one member, the light model of the
+same run, and a DNN of the best of a few settings, which as FIVES learns from train and valid at
+last. They become SavedModels with the same signatures and the same encoding within, and differ only
+in what comes after the ids.
 
 A program in C, `latency.c`, which gcc compiles, loads the three and runs them in turns as a server
 would: with TensorFlow's default threads, on all cores, one request at a time. Requests are rows of
@@ -30,8 +30,8 @@ from typing import Any
 
 import harness
 import numpy as np
-import protocol
 
+from fives_tf.bench import protocol
 from fives_tf.config import SearchConfig
 from fives_tf.errors import UserError
 from fives_tf.tables import print_table
@@ -64,12 +64,7 @@ def main() -> int:
 def run(argv: list[str] | None = None) -> dict[str, Any]:
     """Trains what is missing, measures, prints the tables and the verdicts, returns the result."""
     parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
-    parser.add_argument(
-        "--data",
-        type=Path,
-        default=Path(os.environ.get("FIVES_DATA", protocol.ROOT.parent / "shared" / "data")),
-        help="directory of the public data sets; default: $FIVES_DATA, or %(default)s",
-    )
+    protocol.add_data_flag(parser)
     parser.add_argument("--work", type=Path, required=True, help="where what is trained goes")
     parser.add_argument("--batches", type=_numbers, default=list(BATCHES), metavar="N,...")
     parser.add_argument("--turns", type=int, default=TURNS, help="turns that the models take")
@@ -80,7 +75,7 @@ def run(argv: list[str] | None = None) -> dict[str, Any]:
     config = SearchConfig.make(
         seed=SEED, members=1, **harness.read_set_flag(args.set, reserved=("seed", "members"))
     )
-    check_data(args.data)
+    protocol.check_data(DATASET, args.data)
     with tempfile.TemporaryDirectory() as temporary:
         program = compile_program(Path(temporary))
         dataset = protocol.prepare(DATASET, SEED, args.data, args.work)
@@ -114,16 +109,6 @@ def run(argv: list[str] | None = None) -> dict[str, Any]:
     }
     harness.write_result(result, args.out)
     return result
-
-
-def check_data(data: Path) -> None:
-    """Refuses to begin without the log."""
-    for file in protocol.SOURCES[DATASET].files:
-        if not (data / file).exists():
-            raise UserError(
-                f"{data / file}: is not there; set FIVES_DATA, or --data, to the directory of the "
-                "public data sets."
-            )
 
 
 def compile_program(directory: Path) -> Path:

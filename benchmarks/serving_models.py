@@ -13,11 +13,11 @@ from typing import Any
 
 import harness
 import numpy as np
-import protocol
 import tensorflow as tf
 
 import fives_tf
 from fives_tf import storage
+from fives_tf.bench import protocol
 from fives_tf.config import SearchConfig
 from fives_tf.cross_encoding import CrossEncoding
 from fives_tf.dataset import SCHEMA, Dataset

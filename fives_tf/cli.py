@@ -22,11 +22,13 @@ VERBS = (
     "search",
     "fit",
     "crosses",
+    "generate",
     "materialize",
     "evaluate",
     "export",
     "predict",
     "launch",
+    "bench",
 )
 USER_ERROR = 2
 TRY_AGAIN = 138  # as if by SIGUSR1, by which Kubeflow knows what is worth another try

@@ -37,7 +37,8 @@ def walk(fives, tmp_path_factory):
 
 def test_the_commands_of_the_readme_run(walk):
     _, commands, runs = walk
-    assert {command[1] for command in commands} == set(VERBS) - {"synth"}
+    # A benchmark takes too long, and `tests/fives_tf/bench` runs it.
+    assert {command[1] for command in commands} == set(VERBS) - {"synth", "bench"}
     for command, run in zip(commands, runs, strict=True):
         assert run.returncode == 0, (command, run.stderr)
 

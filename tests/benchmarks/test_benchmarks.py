@@ -260,7 +260,7 @@ def small_criteo(program, tmp_path, monkeypatch):
     path = tmp_path / "data" / "criteo" / "log.tsv.gz"
     path.parent.mkdir(parents=True)
     path.write_bytes(gzip.compress("".join("\t".join(row) + "\n" for row in rows).encode()))
-    protocol = program("protocol")
+    protocol = program("fives_tf.bench.protocol")
     source = protocol.Source(("criteo/log.tsv.gz",), len(rows), 240)
     monkeypatch.setitem(protocol.SOURCES, "criteo", source)
     return tmp_path / "data"
@@ -301,7 +301,7 @@ def test_serving_measures_each_model_and_signature(
 @pytest.mark.usefixtures("one_process")
 def test_serving_sends_the_same_rows_to_every_signature(program, small_criteo, tmp_path):
     """What the requests of a model's signatures hold is scored alike."""
-    models, protocol = program("serving_models"), program("protocol")
+    models, protocol = program("serving_models"), program("fives_tf.bench.protocol")
     dataset = protocol.prepare("criteo", 0, small_criteo, tmp_path / "work")
     rival = models._Rival(
         dataset,

@@ -26,7 +26,7 @@ from fives_tf.fitting import NumericSummary, bucket_fields, count_values, freque
 from fives_tf.parsing import parse_text
 from fives_tf.schema import Column, Schema
 
-SCHEMAS = Path(__file__).parents[2] / "examples" / "schemas"
+SCHEMAS = Path(__file__).parents[2] / "fives_tf" / "bench" / "schemas"
 LOGS = {
     "employee": "employee/train.csv.gz",
     "bank": "bank/bank-additional-full.csv.gz",

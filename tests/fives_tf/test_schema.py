@@ -10,7 +10,7 @@ from fives_tf.mapping import Mapping
 from fives_tf.schema import Column, Discretize, Format, Label, Schema, SplitRule
 from fives_tf.scored_log import Scoring
 
-EXAMPLES = sorted(Path(__file__).parents[2].glob("examples/schemas/*.yaml"))
+EXAMPLES = sorted(Path(__file__).parents[2].glob("fives_tf/bench/schemas/*.yaml"))
 ODD_NAMES = [
     *("", " ", "a b", " a", "a ", "'", '"', "a: b", "a:", ":a", "#", "a #b", "-", "- a", "?", "~"),
     *("yes", "no", "null", "true", "1", "01", "1.0", "1e3", ".5", "0x1f", "1_000", "2014-10-21"),

@@ -1,4 +1,4 @@
-"""The real data sets, by the schemas in examples/; skipped where the data is absent."""
+"""The real data sets, by the schemas of the benchmarks; skipped where the data is absent."""
 
 from pathlib import Path
 
@@ -19,7 +19,7 @@ from pipelines.count_crosses import fit_on_dataset
 from pipelines.cross_log import write_cross_log
 from pipelines.preprocess import Options, preprocess
 
-SCHEMAS = Path(__file__).parents[2] / "examples" / "schemas"
+SCHEMAS = Path(__file__).parents[2] / "fives_tf" / "bench" / "schemas"
 
 # Rows and clicks as the data's own README states them, by the splits that come from files.
 CASES = {

@@ -17,7 +17,7 @@ from fives_tf.schema import Schema
 from fives_tf.serving import export
 from tests.serving import quick
 
-SCHEMAS = Path(__file__).parents[2] / "examples" / "schemas"
+SCHEMAS = Path(__file__).parents[2] / "fives_tf" / "bench" / "schemas"
 FITTED, SCORED = 6_000, 10_000
 TOLERANCE = 1e-6
 

@@ -2,25 +2,15 @@
 
 import dataclasses
 import gzip
-import importlib.util
 from pathlib import Path
 
 import numpy as np
 import pytest
 
+from fives_tf.bench import protocol
 from fives_tf.errors import UserError
 from fives_tf.parsing import parse_text
 from fives_tf.schema import Schema
-
-ROOT = Path(__file__).parents[2]
-
-
-@pytest.fixture(scope="module")
-def protocol():
-    spec = importlib.util.spec_from_file_location("protocol", ROOT / "benchmarks" / "protocol.py")
-    module = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(module)
-    return module
 
 
 @pytest.fixture(scope="module")
@@ -29,7 +19,7 @@ def work(tmp_path_factory) -> Path:
 
 
 @pytest.fixture(scope="module")
-def prepare(protocol, data_directory, work):
+def prepare(data_directory, work):
     return lambda name, seed, **more: protocol.prepare(name, seed, data_directory, work, **more)
 
 
@@ -66,7 +56,7 @@ def raw_lines(path):
 
 
 @pytest.mark.parametrize("name", ["employee", "bank", "credit"])
-def test_drawn_test_rows_are_the_first_of_the_permutation(name, protocol, prepare, data_directory):
+def test_drawn_test_rows_are_the_first_of_the_permutation(name, prepare, data_directory):
     dataset = prepare(name, 1)
     source = protocol.SOURCES[name]
     header, *lines = raw_lines(data_directory / source.files[0])
@@ -84,7 +74,7 @@ def test_adult_keeps_its_official_test_file(prepare, data_directory):
         np.testing.assert_array_equal(written(dataset, *splits), expected)
 
 
-def test_the_test_rows_of_criteo_are_the_last_fifth(protocol, prepare, data_directory):
+def test_the_test_rows_of_criteo_are_the_last_fifth(prepare, data_directory):
     dataset = prepare("criteo", 1)
     lines = raw_lines(data_directory / protocol.SOURCES["criteo"].files[0])
     for splits, part in ((("test",), lines[-27_428:]), (("train", "valid"), lines[:-27_428])):
@@ -95,7 +85,7 @@ def test_the_test_rows_of_criteo_are_the_last_fifth(protocol, prepare, data_dire
     ("name", "rows"),
     {"employee": 3278, "bank": 13729, "adult": 16281, "credit": 50000, "criteo": 27428}.items(),
 )
-def test_counts_are_those_of_the_protocol(name, rows, protocol, prepare):
+def test_counts_are_those_of_the_protocol(name, rows, prepare):
     dataset = prepare(name, 1)
     assert dataset.split("test").rows == len(protocol.held_out_rows(name, 1)) == rows
     valid, train = dataset.split("valid").rows, dataset.split("train").rows
@@ -112,7 +102,7 @@ def test_the_seed_varies_the_validation_part_of_a_fixed_test(prepare):
 def test_a_complete_dataset_is_reused_and_another_schema_refused(prepare, work):
     manifest = Path(prepare("employee", 1).directory) / "dataset.json"
     before = manifest.stat().st_mtime_ns
-    schema = Schema.load(ROOT / "examples" / "schemas" / "employee.yaml")
+    schema = Schema.load(protocol.SCHEMAS / "employee.yaml")
     assert prepare("employee", 1, schema=schema).split("test").rows == 3278
     assert manifest.stat().st_mtime_ns == before
     columns = tuple(dataclasses.replace(column, min_count=5) for column in schema.columns)
@@ -120,8 +110,8 @@ def test_a_complete_dataset_is_reused_and_another_schema_refused(prepare, work):
         prepare("employee", 1, schema=dataclasses.replace(schema, columns=columns))
 
 
-def test_another_schema_keeps_the_split_of_the_protocol(protocol, data_directory, tmp_path):
-    schema = Schema.load(ROOT / "examples" / "schemas" / "employee.yaml")
+def test_another_schema_keeps_the_split_of_the_protocol(data_directory, tmp_path):
+    schema = Schema.load(protocol.SCHEMAS / "employee.yaml")
     columns = tuple(dataclasses.replace(column, min_count=5) for column in schema.columns)
     schema = dataclasses.replace(schema, columns=columns)
     dataset = protocol.prepare("employee", 3, data_directory, tmp_path, schema)
@@ -129,7 +119,7 @@ def test_another_schema_keeps_the_split_of_the_protocol(protocol, data_directory
     assert dataset.schema.split == protocol.split_rule("employee", 3)
 
 
-def test_an_unfinished_dataset_is_made_anew(protocol, data_directory, tmp_path):
+def test_an_unfinished_dataset_is_made_anew(data_directory, tmp_path):
     work = tmp_path / "employee-0" / "work"
     work.mkdir(parents=True)
     (work / "fives.lock").touch()
@@ -137,14 +127,14 @@ def test_an_unfinished_dataset_is_made_anew(protocol, data_directory, tmp_path):
     assert protocol.prepare("employee", 0, data_directory, tmp_path).split("test").rows == 3278
 
 
-def test_a_file_of_other_data_is_refused(protocol, tmp_path):
+def test_a_file_of_other_data_is_refused(tmp_path):
     (tmp_path / "employee").mkdir()
     (tmp_path / "employee" / "train.csv.gz").write_bytes(gzip.compress(b"ACTION\n1\n"))
     with pytest.raises(UserError, match="has 1 rows, expected 32,769"):
         protocol.prepare("employee", 0, tmp_path, tmp_path / "work")
 
 
-def test_the_command_line_prints_a_table(protocol, data_directory, work, capsys):
+def test_the_command_line_prints_a_table(data_directory, work, capsys):
     flags = ["--data", data_directory, "--work", work, "--datasets", "employee", "--seeds", "1,2"]
     datasets = protocol.run([str(flag) for flag in flags])
     lines = capsys.readouterr().out.splitlines()
@@ -155,7 +145,7 @@ def test_the_command_line_prints_a_table(protocol, data_directory, work, capsys)
     assert lines[2].split("\t")[:2] == ["employee", "2"]
 
 
-def test_unknown_names_are_refused(protocol, tmp_path, capsys):
+def test_unknown_names_are_refused(tmp_path, capsys):
     with pytest.raises(UserError, match="did you mean `criteo`"):
         protocol.prepare("crito", 0, tmp_path, tmp_path)
     for flags in (["--datasets", "crito"], ["--seeds", "a"]):

@@ -1,9 +1,9 @@
 """The protocol of the benchmarks: which rows of the public data sets are train, valid and test.
 
-    python benchmarks/protocol.py --work DIR --datasets employee,bank --seeds 0,1,2
+    python -m fives_tf.bench.protocol --work DIR --datasets employee,bank --seeds 0,1,2
 
-Prepares a dataset directory `DIR/NAME-SEED` for each and prints the rows and clicks of its splits.
-Other programs of this folder say `import protocol` and call `prepare`.
+Prepares a dataset directory `DIR/NAME-SEED` for each and prints the rows and clicks of its splits;
+`fives bench` and the programs of `benchmarks/` call `prepare`.
 
 The test rows of employee, bank and credit are drawn anew for each seed. Adult has an official test
 file and the test part of criteo is the end of its log, so there the seed varies only which rows of
@@ -13,51 +13,24 @@ train are the validation part, a tenth of train everywhere. Encodings are fitted
 import argparse
 import dataclasses
 import gzip
-import os
 import sys
-from dataclasses import dataclass
 from pathlib import Path
 
 import numpy as np
 
 from fives_tf import storage
+from fives_tf.bench.sources import SOURCES, Source, add_data_flag, check_data, unknown
 from fives_tf.dataset import MANIFEST, Dataset
-from fives_tf.errors import UserError, nearest
+from fives_tf.errors import UserError
 from fives_tf.schema import SPLITS, Schema, SplitRule
 from fives_tf.tables import print_table
 
-ROOT = Path(__file__).parents[1]
+SCHEMAS = Path(__file__).with_name("schemas")
 SEEDS = range(5)
 VALID = 0.1  # of train
 CRITEO_TEST = 0.2
 TRAIN_FILE = "train.csv"
 TEST_FILE = "test.csv"
-
-
-@dataclass(frozen=True)
-class Source:
-    """A data set of the protocol.
-
-    Attributes:
-        files: Its files within the directory of the data.
-        rows: How many rows it has.
-        test: How many of them are test rows.
-        drawn: Whether the seed draws the test rows; else the data says which they are.
-    """
-
-    files: tuple[str, ...]
-    rows: int
-    test: int
-    drawn: bool = False
-
-
-SOURCES = {
-    "employee": Source(("employee/train.csv.gz",), 32_769, 3_278, drawn=True),
-    "bank": Source(("bank/bank-additional-full.csv.gz",), 41_188, 13_729, drawn=True),
-    "adult": Source(("adult/adult.data.gz", "adult/adult.test.gz"), 48_842, 16_281),
-    "credit": Source(("credit/cs-training.csv.gz",), 150_000, 50_000, drawn=True),
-    "criteo": Source(("criteo/criteo_kaggle_0p3pct.tsv.gz",), 137_139, 27_428),
-}
 
 
 def main() -> int:
@@ -90,12 +63,7 @@ def run(argv: list[str] | None = None) -> list[Dataset]:
 
 def add_flags(parser: argparse.ArgumentParser) -> None:
     """Adds the flags that say which data sets to prepare, from where and to where."""
-    parser.add_argument(
-        "--data",
-        type=Path,
-        default=Path(os.environ.get("FIVES_DATA", ROOT.parent / "shared" / "data")),
-        help="directory of the public data sets; default: $FIVES_DATA, or %(default)s",
-    )
+    add_data_flag(parser)
     parser.add_argument("--work", type=Path, required=True, help="where dataset directories go")
     parser.add_argument("--datasets", type=_names, default=list(SOURCES), metavar="NAME,...")
     parser.add_argument("--seeds", type=_seeds, default=list(SEEDS), metavar="N,...")
@@ -109,18 +77,18 @@ def prepare(name: str, seed: int, data: Path, work: Path, schema: Schema | None 
         seed: The seed of the splits.
         data: The directory of the public data sets.
         work: The directory to write to. The text files of drawn splits stay in `work/raw`.
-        schema: What to use in place of `examples/schemas/NAME.yaml`; the split that it states is
-            replaced by that of the protocol.
+        schema: What to use in place of `schemas/NAME.yaml`; the split that it states is replaced by
+            that of the protocol.
 
     Returns:
         The complete dataset.
     """
     if name not in SOURCES:
-        raise UserError(_unknown(name))
-    schema = schema or Schema.load(ROOT / "examples" / "schemas" / f"{name}.yaml")
+        raise UserError(unknown(name))
+    schema = schema or Schema.load(SCHEMAS / f"{name}.yaml")
     schema = dataclasses.replace(schema, split=split_rule(name, seed))
-    directory = work.resolve() / f"{name}-{seed}"
-    if (directory / MANIFEST).exists():
+    directory = _directory(name, seed, work)
+    if is_prepared(name, seed, work):
         dataset = Dataset.open(str(directory))
         if dataset.schema != schema:
             raise UserError(
@@ -130,6 +98,11 @@ def prepare(name: str, seed: int, data: Path, work: Path, schema: Schema | None 
         dataset = _preprocess(name, seed, schema, data.resolve(), directory)
     _check_rows(dataset, SOURCES[name])
     return dataset
+
+
+def is_prepared(name: str, seed: int, work: Path) -> bool:
+    """Whether `prepare` would find what it makes."""
+    return (_directory(name, seed, work) / MANIFEST).exists()
 
 
 def split_rule(name: str, seed: int) -> SplitRule:
@@ -152,11 +125,16 @@ def held_out_rows(name: str, seed: int) -> np.ndarray:
     return np.arange(source.rows - source.test, source.rows)
 
 
+def _directory(name: str, seed: int, work: Path) -> Path:
+    return work.resolve() / f"{name}-{seed}"
+
+
 def _preprocess(name: str, seed: int, schema: Schema, data: Path, directory: Path) -> Dataset:
     # Beam is not loaded by programs whose datasets are there.
     from pipelines import runner
     from pipelines.preprocess import Options, preprocess
 
+    check_data(name, data)
     files = [data / file for file in SOURCES[name].files]
     if SOURCES[name].drawn:
         files = _write_drawn(name, seed, files[0], directory.parent / "raw" / directory.name)
@@ -200,7 +178,7 @@ def _names(text: str) -> list[str]:
     names = text.split(",")
     for name in names:
         if name not in SOURCES:
-            raise argparse.ArgumentTypeError(_unknown(name))
+            raise argparse.ArgumentTypeError(unknown(name))
     return names
 
 
@@ -209,10 +187,6 @@ def _seeds(text: str) -> list[int]:
     if not all(number.isdecimal() for number in numbers):
         raise argparse.ArgumentTypeError(f"expected numbers such as 0,1,2. Received: {text!r}.")
     return [int(number) for number in numbers]
-
-
-def _unknown(name: str) -> str:
-    return f"no data set `{name}`{nearest(name, SOURCES)} Known: {', '.join(SOURCES)}."
 
 
 if __name__ == "__main__":

@@ -1,0 +1,1 @@
+"""`fives bench`: the tables and figures of the paper, by one command."""

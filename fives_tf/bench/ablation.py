@@ -1,0 +1,90 @@
+"""Figures 3 and 4: what the dependencies between layers and the re-scaling contribute."""
+
+from collections.abc import Callable
+
+from fives_tf.bench.cells import Cell
+from fives_tf.bench.data import Data
+from fives_tf.bench.plots import Panel, Plot
+from fives_tf.bench.render import Report, Table
+from fives_tf.bench.session import Runs, Session, on_test, summarize
+from fives_tf.bench.statistics import Spread
+from fives_tf.bench.table3 import crossed_cell, gather
+
+METHOD = "fives_paper"
+LABELS = {
+    "fives": "FIVES",
+    "no_dependencies": "FIVES without dependencies",
+    "no_rescaling": "FIVES without re-scaling",
+    "fives_lr": "FIVES+LR",
+    "no_rescaling_lr": "FIVES+LR without re-scaling",
+}
+_FIGURES = {
+    "dependencies": ("Dependencies between adjacency matrices", ("fives", "no_dependencies")),
+    "rescaling": (
+        "Re-scaling of A",
+        ("fives", "fives_lr", "no_rescaling", "no_rescaling_lr"),
+    ),
+}
+
+
+def run(session: Session) -> Report:
+    """Runs the paper's form whole and without its parts, and regressions with its crosses."""
+    session.tune((METHOD, "lr"))
+    variants = {
+        "fives": {},
+        "no_dependencies": {"dependencies": False},
+        "no_rescaling": {"rescaling": False},
+    }
+
+    def make(settings: dict[str, bool]) -> Callable[[Data], Cell]:
+        return lambda data: session.cell(METHOD, data, settings)
+
+    runs = session.run({row: make(settings) for row, settings in variants.items()})
+    lists = {
+        f"{row}_lr": gather(session, "search", make(variants[row]))
+        for row in ("fives", "no_rescaling")
+    }
+    runs |= session.run(
+        {
+            row: lambda data, found=found: crossed_cell(session, data, found, "given")
+            for row, found in lists.items()
+        }
+    )
+    summary = summarize(runs, ())
+    found = {(one["dataset"], one["method"]): Spread(**one["auc"]) for one in summary}
+    table = Table(
+        "Test AUC",
+        ("form", *session.data),
+        [
+            (label, *(str(found.get((name, row), "failed")) for name in session.data))
+            for row, label in LABELS.items()
+        ],
+        "Mean and standard deviation over the runs; FIVES in the paper's form. FIVES+LR takes the "
+        "crosses by their score alone, as many as are best on valid.",
+    )
+    plots = {
+        f"ablation-{name}": bar_plot(title, {row: LABELS[row] for row in rows}, runs)
+        for name, (title, rows) in _FIGURES.items()
+    }
+    return Report(
+        "Contributions of the components (figures 3 and 4)", {"summary": summary}, [table], plots
+    )
+
+
+def bar_plot(title: str, labels: dict[str, str], runs: Runs) -> Plot:
+    """A bar for each row, a panel for each data set.
+
+    Args:
+        title: What it shows.
+        labels: The names of the rows, in order.
+        runs: The runs.
+    """
+    panels = []
+    for name in next(iter(runs.values())):
+        spreads = {row: on_test(runs[row][name]) for row in labels}
+        series = {}
+        for row, values in spreads.items():
+            spread = Spread.of(values) if values else None
+            series[labels[row]] = [(spread.mean, spread.deviation)] if spread else []
+        panels.append(Panel(name, series))
+    return Plot("bars", title, "", "test AUC", panels)

@@ -1,0 +1,117 @@
+"""The data of a benchmark: public data sets by name, or dataset directories of one's own."""
+
+import hashlib
+import json
+import os
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from fives_tf import storage
+from fives_tf.bench import protocol
+from fives_tf.bench.processes import FAILED, MISTAKE, Call, in_processes
+from fives_tf.bench.sources import SOURCES, check_data, unknown
+from fives_tf.dataset import Dataset
+from fives_tf.errors import UserError
+from fives_tf.run import fingerprint
+
+
+@dataclass(frozen=True)
+class Data:
+    """What a run learns from and is judged on.
+
+    Attributes:
+        name: The name of the data set.
+        seed: The seed of the run; of a public data set also that of its splits.
+        directory: The dataset directory.
+        rows: The number of train rows.
+        columns: The number of columns that fields are made of.
+        identity: What tells it from other data, wherever it lies.
+    """
+
+    name: str
+    seed: int
+    directory: str
+    rows: int
+    columns: int
+    identity: str
+
+
+def check_names(names: list[str]) -> None:
+    """Refuses what is neither a public data set nor a directory, and two of one name."""
+    for name in names:
+        if not _is_directory(name) and name not in SOURCES:
+            raise UserError(f"--datasets: {unknown(name)[:-1]}, and any dataset directory.")
+    labels = [label(name) for name in names]
+    for one in labels:
+        if labels.count(one) > 1:
+            raise UserError(f"--datasets: two of them are called {one}; rename a directory.")
+
+
+def label(name: str) -> str:
+    """The name that results state: of a directory, its last part."""
+    return Path(os.path.abspath(name)).name if _is_directory(name) else name
+
+
+def prepare(
+    names: list[str], seeds: range, data: Path, work: Path, jobs: int
+) -> dict[str, list[Data]]:
+    """Makes the dataset directories that are missing; for each name, the data of each seed.
+
+    Args:
+        names: Public data sets and directories.
+        seeds: The seeds.
+        data: The directory of the public data sets.
+        work: Where their dataset directories go.
+        jobs: How many are made at a time.
+    """
+    public = [name for name in names if not _is_directory(name)]
+    for name in public:
+        check_data(name, data)
+    calls = [
+        Call(_prepare, (name, seed, str(data), str(work))) for name in public for seed in seeds
+    ]
+    missing = [call for call in calls if not protocol.is_prepared(*call.args[:2], work)]
+    for number, outcome in in_processes(missing, jobs):
+        if outcome.kind in (MISTAKE, FAILED):
+            raise UserError(f"{missing[number].args[0]}: cannot be prepared: {outcome.value}")
+    found = {}
+    for name in names:
+        if _is_directory(name):
+            found[label(name)] = [_describe(label(name), seed, name) for seed in seeds]
+            continue
+        # Opened once more, as the protocol refuses what was made by another schema.
+        directories = [protocol.prepare(name, seed, data, work).directory for seed in seeds]
+        found[name] = [
+            _describe(name, seed, directory)
+            for seed, directory in zip(seeds, directories, strict=True)
+        ]
+    return found
+
+
+def _prepare(name: str, seed: int, data: str, work: str) -> None:
+    protocol.prepare(name, seed, Path(data), Path(work))
+
+
+def _describe(name: str, seed: int, directory: str) -> Data:
+    dataset = Dataset.open(directory)
+    for split in ("train", "valid", "test"):
+        dataset.split(split)
+    return Data(
+        name=name,
+        seed=seed,
+        directory=os.path.abspath(directory),
+        rows=dataset.split("train").rows,
+        columns=len({field.column for field in dataset.encoding.fields}),
+        identity=_identity(dataset),
+    )
+
+
+def _identity(dataset: Dataset) -> str:
+    facts: dict[str, Any] = fingerprint(dataset)
+    facts["clicks"] = {name: split.clicks for name, split in dataset.splits.items()}
+    return hashlib.sha256(json.dumps(facts, sort_keys=True).encode()).hexdigest()
+
+
+def _is_directory(name: str) -> bool:
+    return os.sep in name or (name not in SOURCES and storage.is_directory(name))

@@ -1,0 +1,127 @@
+"""Runs an experiment from end to end: data, cells, report, files."""
+
+import dataclasses
+import importlib
+import json
+import time
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from fives_tf import storage
+from fives_tf.bench import data, facts
+from fives_tf.bench.cells import Store
+from fives_tf.bench.plots import draw
+from fives_tf.bench.render import Report, markdown
+from fives_tf.bench.session import Session
+from fives_tf.errors import UserError, nearest
+
+EXPERIMENTS = ("table2", "table3", "ablation", "usefulness", "efficiency")
+RUNS, QUICK_RUNS = 10, 2
+_NEEDED = ("scipy", "matplotlib")
+_PACKAGES = (*facts.TRAINING, "catboost", "lightgbm", "xgboost", "scipy")
+
+
+@dataclass(frozen=True)
+class Options:
+    """What a benchmark is asked for.
+
+    Attributes:
+        experiment: One of EXPERIMENTS.
+        datasets: Public data sets by name, and dataset directories.
+        data: The directory of the public data sets.
+        work: The directory of cells, runs and datasets.
+        out: The directory of results.
+        quick: Whether to leave tuning out.
+        runs: How many runs of each method.
+        jobs: How many cells are computed at a time.
+        keep_runs: Whether run directories stay.
+        given: Settings that differ from those of all methods that have them.
+    """
+
+    experiment: str
+    datasets: list[str]
+    data: Path
+    work: Path
+    out: Path
+    quick: bool = False
+    runs: int = RUNS
+    jobs: int = 1
+    keep_runs: bool = False
+    given: dict[str, Any] = dataclasses.field(default_factory=dict)
+
+
+def check(options: Options) -> None:
+    """Refuses what cannot be done, before anything is."""
+    name = options.experiment
+    if name not in EXPERIMENTS:
+        raise UserError(
+            f"no experiment `{name}`{nearest(name, EXPERIMENTS)} Known: {', '.join(EXPERIMENTS)}."
+        )
+    data.check_names(options.datasets)
+    for flag in ("runs", "jobs"):
+        if getattr(options, flag) < 1:
+            raise UserError(f"--{flag}: expected at least 1. Received: {getattr(options, flag)}.")
+    for package in _NEEDED:
+        if not facts.is_installed(package):
+            raise UserError(f"{package} is needed and not installed; {facts.EXTRA} brings it.")
+
+
+def run(options: Options) -> tuple[Report, dict[str, str]]:
+    """Runs an experiment and writes its files; the report, and what failed by cell."""
+    check(options)
+    began = time.monotonic()
+    seeds = range(options.runs)
+    found = data.prepare(options.datasets, seeds, options.data, options.work, options.jobs)
+    store = Store(options.work, options.jobs, options.keep_runs)
+    session = Session(store, found, not options.quick, options.given)
+    report = importlib.import_module(f"fives_tf.bench.{options.experiment}").run(session)
+    document = {
+        "experiment": options.experiment,
+        "seeds": list(seeds),
+        "tuned": not options.quick,
+        "given": options.given,
+        **report.figures,
+        "chosen": [
+            {"dataset": name, "method": method, "settings": settings}
+            for (name, method), settings in session.tuned.items()
+        ],
+        "trials": session.tried,
+        **facts.configs_once(list(store.used.values())),
+        "failures": store.failures,
+        "machine": facts.machine(),
+        "versions": facts.versions(_PACKAGES),
+        "seconds": round(time.monotonic() - began, 1),
+    }
+    _write(options, report, document)
+    return report, store.failures
+
+
+def _write(options: Options, report: Report, document: dict[str, Any]) -> None:
+    files = {f"{options.experiment}.json": (json.dumps(document, indent=1) + "\n").encode()}
+    page = markdown(report, _facts(options, document), document["failures"])
+    files[f"{options.experiment}.md"] = page.encode()
+    for name, plot in report.plots.items():
+        for ending, content in draw(plot).items():
+            files[f"{name}.{ending}"] = content
+    for name, content in files.items():
+        storage.write(str(options.out / name), content)
+
+
+def _facts(options: Options, document: dict[str, Any]) -> list[str]:
+    """How the figures came about, in words."""
+    tuning = (
+        "Nothing was tuned: each method has the settings that it starts from."
+        if options.quick
+        else "Each method was tuned by the AUC on the validation rows of seed 0, over the grid "
+        f"that {options.experiment}.json lists with all trials."
+    )
+    versions = ", ".join(f"{name} {one}" for name, one in document["versions"].items())
+    machine = document["machine"]
+    return [
+        f"Runs of each method: {options.runs}, with the seeds {document['seeds']}. Of a public "
+        "data set the seed is also that of the split.",
+        tuning,
+        "The test rows are read once for each run, when it is complete.",
+        f"{machine['cores']} cores, {machine['memory_gibibytes']} GiB, {versions}.",
+    ]

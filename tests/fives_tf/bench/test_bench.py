@@ -1,0 +1,176 @@
+"""Every experiment from end to end on a small log; no figure of theirs is judged."""
+
+import importlib
+
+import pytest
+
+from fives_tf.bench import efficiency, facts
+from fives_tf.bench.methods import METHODS
+
+from .conftest import result
+
+
+def names(work, kind="cells"):
+    return {path.name for path in (work / kind).iterdir()}
+
+
+def check_page(work, experiment, plots=()):
+    results = work / "results"
+    page = (results / f"{experiment}.md").read_text()
+    for plot in plots:
+        assert f"({plot}.svg)" in page
+        assert (results / f"{plot}.png").read_bytes().startswith(b"\x89PNG")
+        assert b"<svg" in (results / f"{plot}.svg").read_bytes()
+    return page
+
+
+@pytest.mark.slow
+def test_table2_compares_all_methods_and_shares_its_cells(bench, tmp_path):
+    done = bench("table2", tmp_path, "--runs=1")
+    assert done.returncode == 0, done.stderr
+    found = result(tmp_path, "table2")
+    methods = [one["method"] for one in found["summary"]]
+    assert methods[:9] == list(METHODS)
+    assert all(0 < one["auc"]["mean"] < 1 for one in found["summary"])
+    assert all(one["log_loss"]["mean"] > 0 for one in found["summary"])
+    assert found["summary"][0]["against"] not in ("fives_paper", "lightgbm")
+    assert found["machine"]["cores"] > 0
+    assert found["versions"]["tensorflow"]
+    assert all("seed" not in config for config in found["configs"])
+    page = check_page(tmp_path, "table2")
+    lines = [line for line in page.splitlines() if line.startswith("| ")]
+    assert [line.split(" | ")[0] for line in lines[2:5]] == [
+        "| FIVES",
+        "| FIVES, paper's form",
+        "| LR",
+    ]
+    assert names(tmp_path, "runs") == set()
+    before = names(tmp_path)
+    assert bench("table2", tmp_path, "--runs=1").stderr == ""
+    assert names(tmp_path) == before
+    # Of the next experiment the whole form and nothing else is known.
+    told = bench("ablation", tmp_path, "--runs=1").stderr
+    assert "run 1 of 2: dataset 0 fives_paper" in told
+    check_page(tmp_path, "ablation", ["ablation-dependencies", "ablation-rescaling"])
+    rows = [one["method"] for one in result(tmp_path, "ablation")["summary"]]
+    assert rows == ["fives", "no_dependencies", "no_rescaling", "fives_lr", "no_rescaling_lr"]
+
+
+@pytest.mark.slow
+def test_table3_compares_generators_by_a_regression(bench, tmp_path):
+    done = bench("table3", tmp_path, "--runs=1")
+    assert done.returncode == 0, done.stderr
+    found = result(tmp_path, "table3")
+    summary = {one["method"]: one for one in found["summary"]}
+    assert list(summary) == ["lr", "random", "cmi", "autocross", "fives_score", "fives_gain"]
+    base = summary["lr"]["auc"]["mean"]
+    cmi = summary["cmi"]
+    assert cmi["improvement"] == pytest.approx(100 * (cmi["auc"]["mean"] / base - 1))
+    fits = [cell for cell in found["cells"] if cell["what"] == "lr"]
+    assert {found["configs"][cell["config"]]["rank"] for cell in fits} == {"gain", "given"}
+    assert "Improvement over LR in %" in check_page(tmp_path, "table3")
+
+
+@pytest.mark.slow
+def test_usefulness_relates_edges_to_crosses(bench, tmp_path):
+    done = bench("usefulness", tmp_path, order=3)
+    assert done.returncode == 0, done.stderr
+    found = result(tmp_path, "usefulness")
+    assert [one["method"] for one in found["summary"]] == ["random", "scratch", "fives", "finetune"]
+    assert all(one["auc"]["runs"] == 2 for one in found["summary"])
+    related = {(one["layer"], one["of"]): one for one in found["correlations"]}
+    assert set(related) == {(layer, of) for layer in (1, 2) for of in ("soft", "strength")}
+    assert all(abs(one["pearson"]) <= 1 for one in related.values())
+    check_page(tmp_path, "usefulness", ["usefulness-networks", "usefulness-edges"])
+
+
+@pytest.mark.slow
+def test_efficiency_follows_and_times_the_networks(bench, tmp_path, monkeypatch):
+    monkeypatch.setattr(efficiency, "REPEATS", 2)
+    done = bench("efficiency", tmp_path, "--runs=1", epochs=3, search_epochs=3)
+    assert done.returncode == 0, done.stderr
+    found = result(tmp_path, "efficiency")
+    assert set(found["curves"]["dataset"]) == set(efficiency.ROWS)
+    for curve in found["curves"]["dataset"].values():
+        steps = [step for step, _ in curve]
+        assert steps == sorted(set(steps))
+        assert len(steps) >= efficiency.EPOCHS
+    times = found["times"]["dataset"]
+    assert all(len(times["step_seconds"][method]) == 2 for method in efficiency.ROWS)
+    assert {one["reached"] for one in found["criteria"]} <= {True, False}
+    assert done.stdout.count("reached") == 2
+    check_page(tmp_path, "efficiency", ["efficiency-convergence", "efficiency-epochs"])
+
+
+def test_a_method_that_fails_is_told_at_the_end(bench, tmp_path):
+    done = bench("usefulness", tmp_path, "--runs=1", order=9)
+    assert done.returncode == 1
+    assert "FAILED: `order`: the dataset has fields of 5 columns" in done.stdout
+    page = (tmp_path / "results" / "usefulness.md").read_text()
+    assert "| Random | failed |" in page
+    assert page.count("`order`: the dataset has") == 4
+
+
+@pytest.mark.parametrize(
+    ("flags", "message"),
+    [
+        (["tabel2"], "no experiment `tabel2`; did you mean `table2`?"),
+        (["table2", "--datasets=adlt"], "no data set `adlt`; did you mean `adult`?"),
+        (["table2", "--datasets=/absent"], "/absent: no such directory"),
+        (["table2", "--datasets=adult", "--data=/absent"], "set FIVES_DATA"),
+        (["table2", "--runs=0"], "--runs: expected at least 1"),
+        (["table2", "--set=dmi=1"], "did you mean `dim`?"),
+        (["table2", "--set=seed=1"], "`seed` is decided by this program"),
+    ],
+)
+def test_mistakes_are_told(cli, tmp_path, flags, message):
+    done = cli("bench", *flags, f"--work={tmp_path}")
+    assert done.returncode == 2
+    assert message in done.stderr
+
+
+@pytest.fixture
+def absent(monkeypatch):
+    """Lets packages be as if they were not installed."""
+    packages: set[str] = set()
+
+    def find(name: str):
+        if name in packages:
+            raise ImportError(name)
+        return importlib.__dict__["import_module"](name)
+
+    class Importing:
+        import_module = staticmethod(find)
+
+    monkeypatch.setattr(facts, "importlib", Importing)
+    return packages
+
+
+def test_a_library_that_is_not_installed_leaves_a_row_that_says_so(
+    bench, tmp_path, absent, monkeypatch
+):
+    from fives_tf.bench import table2
+
+    absent |= {"lightgbm", "catboost", "xgboost"}
+    monkeypatch.setattr(table2, "METHODS", {"lr": METHODS["lr"]})
+    done = bench("table2", tmp_path, "--runs=1")
+    assert done.returncode == 0, done.stderr
+    assert done.stdout.count("not installed: pip install 'fives-tf[bench]'") == 3
+    assert {one["method"] for one in result(tmp_path, "table2")["summary"]} == {"lr"}
+
+
+def test_what_every_experiment_needs_is_asked_for_first(bench, tmp_path, absent):
+    absent.add("scipy")
+    done = bench("table2", tmp_path)
+    assert done.returncode == 2
+    assert "scipy is needed and not installed; pip install 'fives-tf[bench]'" in done.stderr
+
+
+def test_a_dataset_whose_log_is_gone_has_no_trees(bench, tmp_path, monkeypatch):
+    from fives_tf.bench import table2, trees
+
+    monkeypatch.setattr(table2, "METHODS", {"lr": METHODS["lr"]})
+    monkeypatch.setattr(trees, "has_log", lambda data: False)
+    done = bench("table2", tmp_path, "--runs=1")
+    assert done.returncode == 0
+    assert "LightGBM\tno log" in done.stdout

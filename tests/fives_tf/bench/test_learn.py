@@ -1,0 +1,62 @@
+"""What the entries of an adjacency tensor indicate."""
+
+import itertools
+
+import numpy as np
+
+from fives_tf.bench.learn import draw, edge_figures, indicated
+from fives_tf.crosses import single_feature_auc
+from fives_tf.dataset import Dataset
+from fives_tf.training.batches import Source
+
+COLUMNS = ["a", "b", "b", "c"]  # of the fields a, b@10, b@100, c
+
+
+def test_an_entry_adds_its_field_to_the_strongest_path_before_it():
+    strength = np.zeros((3, 4, 4))
+    strength[0, 0] = [0, 0.2, 0.9, 0.5]
+    found = dict(indicated(strength, COLUMNS))
+    pairs = {key: cross for key, cross in found.items() if key[0] == 0}
+    allowed = [
+        (one, two)
+        for one, two in itertools.permutations(range(4), 2)
+        if COLUMNS[one] != COLUMNS[two]
+    ]
+    assert pairs == {(0, one, two): tuple(sorted((one, two))) for one, two in allowed}
+    # From a, the strongest edge of layer 1 leads to b@100; only c is of another column then.
+    assert {key: cross for key, cross in found.items() if key[:2] == (1, 0)} == {
+        (1, 0, 3): (0, 2, 3)
+    }
+    assert not any(layer == 2 for layer, _, _ in found)
+
+
+def test_the_auc_of_an_entry_is_that_of_its_cross_alone(small_data):
+    dataset = Dataset.open(small_data.directory)
+    fields = [field.name for field in dataset.encoding.fields]
+    count = len(fields)
+    strength = np.random.default_rng(0).random((2, count, count)).round(3)
+    adjacency = {
+        "fields": fields,
+        "columns": [field.column for field in dataset.encoding.fields],
+        "soft": (strength / 2).tolist(),
+        "strength": strength.tolist(),
+    }
+    points = edge_figures(small_data.directory, "", 0, search="", given=adjacency)["points"]
+    entries = indicated(strength, adjacency["columns"])
+    assert len(points) == len(entries)
+    source = Source(dataset)
+    (train, clicks), (valid, valid_clicks) = source.arrays("train"), source.arrays("valid")
+    for point, ((layer, start, end), cross) in zip(points[::7], entries[::7], strict=True):
+        assert (point["layer"], point["strength"]) == (layer + 1, strength[layer, start, end])
+        assert point["soft"] == point["strength"] / 2
+        members = list(cross)
+        auc = single_feature_auc(train[:, members], clicks, valid[:, members], valid_clicks)
+        assert point["auc"] == auc
+
+
+def test_random_crosses_have_no_order(small_data):
+    found = draw(small_data.directory, "", 0, counts={"2": 6, "3": 6})["crosses"]
+    orders = [len(cross["fields"]) for cross in found]
+    assert sorted(orders) == [2] * 6 + [3] * 6
+    assert orders != sorted(orders)
+    assert found == draw(small_data.directory, "", 0, counts={"2": 6, "3": 6})["crosses"]
