@@ -10,7 +10,7 @@ from fives_tf import storage
 from fives_tf.config import FitConfig
 from fives_tf.dataset import Dataset
 from fives_tf.models.base import ClickModel
-from fives_tf.models.build import Facts, build_lr
+from fives_tf.models.build import Facts, Penalty, build_lr
 from fives_tf.models.lr import LogisticRegression
 from fives_tf.training.batches import Batches, Source
 from fives_tf.training.journal import Journal
@@ -50,7 +50,7 @@ def _build(name: str, dataset: Dataset, batch: int, steps: int) -> ClickModel:
     config = FitConfig(batch=batch, optimizer="ftrl" if optimizer == "keras" else optimizer)
     facts = Facts.of(dataset, config)
     if optimizer != "keras":
-        return build_lr(config, facts, steps, None if penalties else L2)
+        return build_lr(config, facts, steps, None if penalties else [Penalty(L2, L2)])
     dense = make_optimizer("adam", 1e-2) if penalties == "adam" else DenseFtrl(0.1)
     return LogisticRegression(facts.frequency, [L2], batch, facts.click_rate, dense)
 

@@ -8,7 +8,7 @@ import tensorflow as tf
 from fives_tf import storage
 from fives_tf.dataset import Dataset
 from fives_tf.light import Light
-from fives_tf.models.build import Facts, build_lr, first_order
+from fives_tf.models.build import Facts, Penalty, build_lr, first_order
 from fives_tf.models.lr import LogisticRegression
 from fives_tf.restore import load_models
 from fives_tf.run import LIGHT, Run
@@ -70,7 +70,7 @@ def load_lr(run: Run, dataset: Dataset, source: Source) -> LogisticRegression | 
     if not config.refit:
         return model
     # Nothing but a lookup if the run has done so already.
-    return refit_regression(config, facts, source, run.directory, first_order(model).l2)
+    return refit_regression(config, facts, source, run.directory, first_order(model).penalty)
 
 
 def load_light(run: Run, dataset: Dataset) -> LogisticRegression | None:
@@ -79,7 +79,8 @@ def load_light(run: Run, dataset: Dataset) -> LogisticRegression | None:
     if light is None:
         return None
     facts = Facts.of(dataset, run.config).with_crosses(light.crosses)
-    model = build_lr(run.config, facts, l2=0.0)  # to predict, no penalty is needed
+    # To predict, no penalty is needed.
+    model = build_lr(run.config, facts, penalties=[Penalty(0.0, 0.0)])
     model.table.values.assign(light.weights[:, None])
     model.bias.assign([light.bias])
     return model

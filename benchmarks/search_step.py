@@ -15,7 +15,7 @@ from fives_tf.adjacency import edge_mask, soft_adjacency
 from fives_tf.config import SearchConfig
 from fives_tf.dataset import Dataset
 from fives_tf.models.base import ClickModel, Table, cross_entropy
-from fives_tf.models.build import Facts, FirstOrder, build_fives
+from fives_tf.models.build import Facts, FirstOrder, Penalty, build_fives
 from fives_tf.models.graph import project, propagate
 from fives_tf.training.batches import Batches, Source
 from fives_tf.training.loop import Loop, Schedule
@@ -100,7 +100,8 @@ def _build(name: str, config: SearchConfig, facts: Facts, steps: int) -> ClickMo
     start = None
     if config.first_order:
         # The weights do not matter here, but the penalty is part of the work.
-        start = FirstOrder(np.zeros(len(facts.frequency), np.float32), 0.0, l2=1 / facts.rows)
+        weights = np.zeros(len(facts.frequency), np.float32)
+        start = FirstOrder(weights, 0.0, Penalty(1 / facts.rows, 0.0))
     return build_fives(config, facts, start, seed=config.seed, steps=steps)
 
 

@@ -32,7 +32,6 @@ from fives_tf.training.batches import Batches
 from fives_tf.training.crossing import SAMPLE, Crossed, Crossing
 from fives_tf.training.evaluation import Evaluation, Evaluator
 from fives_tf.training.loop import CHECKPOINTS, Loop, Outcome, Schedule
-from fives_tf.training.regression import STAGE as LR_STAGE
 from fives_tf.training.regression import fit_regression, refit_regression
 from fives_tf.training.strategy import Place, on_chief, tell
 
@@ -190,8 +189,8 @@ class _Fit:
         if config.refit and crossed.crosses.fields:
             crossed = self._crossing.refit(crossed)
         elif config.refit:
-            l2 = crossed.weights.l2
-            model = refit_regression(config, self._facts, self._source, directory, l2)
+            penalty = crossed.weights.penalty
+            model = refit_regression(config, self._facts, self._source, directory, penalty)
             crossed = replace(crossed, weights=first_order(model))
         if self._dataset.crosses is not None:
             crossed = replace(crossed, crosses=self._dataset.crosses)
@@ -219,14 +218,10 @@ class _Fit:
         if self._candidates and config.top is None:
             return self._crossing.choose(self._candidates)
         crosses = self._top()
-        count = len(crosses.fields)
-        model, outcome = fit_regression(
-            config,
-            self._facts.with_crosses(crosses),
-            self._source,
-            self._run.directory,
-            f"crosses-{count}" if count else LR_STAGE,
-        )
+        if crosses.fields:
+            model, outcome = self._crossing.learn(crosses)
+        else:
+            model, outcome = fit_regression(config, self._facts, self._source, self._run.directory)
         return Crossed(crosses, first_order(model), outcome.evaluation, [])
 
     def _top(self) -> CrossEncoding:

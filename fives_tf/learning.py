@@ -147,7 +147,9 @@ class Learning:
             again[WEIGHED] = _Form(self._facts.with_crosses(crossed.crosses), crossed.weights)
         start = forms[PLAIN].start if PLAIN in names else None
         if start is not None and config.warm_start and config.after == "from_scratch":
-            model = refit_regression(config, self._facts, self._source, self._directory, start.l2)
+            model = refit_regression(
+                config, self._facts, self._source, self._directory, start.penalty
+            )
             again[PLAIN] = _Form(self._facts, first_order(model))
         return again, crossed
 

@@ -6,8 +6,10 @@ Prepares a dataset directory `DIR/NAME-SEED` for each and prints the rows and cl
 `fives bench` and the programs of `benchmarks/` call `prepare`.
 
 The test rows of employee, bank and credit are drawn anew for each seed. Adult has an official test
-file and the test part of criteo is the end of its log, so there the seed varies only which rows of
-train are the validation part, a tenth of train everywhere. Encodings are fitted without test rows.
+file, so there the seed varies only which rows of train are the validation part, a tenth of train
+everywhere. The test part of criteo is the end of its log in time, and the validation part is what
+comes before it, so that choices hold for later rows; there the seed varies only what is learned.
+Encodings are fitted without test rows.
 """
 
 import argparse
@@ -110,7 +112,7 @@ def split_rule(name: str, seed: int) -> SplitRule:
     if name == "criteo":
         # A split by position counts the validation part among all rows, not among those of train.
         valid = round(VALID * (1 - CRITEO_TEST), 6)
-        return SplitRule("position", valid, CRITEO_TEST, seed, valid_rows="random")
+        return SplitRule("position", valid, CRITEO_TEST, seed, valid_rows="last")
     files = {"train": ("adult.data*",), "test": ("adult.test*",)}
     if SOURCES[name].drawn:
         files = {"train": (TRAIN_FILE,), "test": (TEST_FILE,)}

@@ -2,6 +2,7 @@
 
 import abc
 from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 
 import keras
 import numpy as np
@@ -59,6 +60,7 @@ class Table(keras.layers.Layer):
         stddev: float = 0.0,
         seed: int = 0,
         name: str = "table",
+        crosses: "CrossPenalty | None" = None,
     ):
         """Makes the variables.
 
@@ -70,16 +72,17 @@ class Table(keras.layers.Layer):
             stddev: The standard deviation of the first values.
             seed: Decides the first values.
             name: The name of the variable.
+            crosses: What differs for ids of crosses.
         """
         super().__init__(name=name)
-        self._l2 = np.asarray(l2, np.float32)
+        self._l2, self._crosses = np.asarray(l2, np.float32), crosses
         self.values = self.add_weight(
             shape=(len(frequency), width),
             initializer=keras.initializers.RandomNormal(0.0, stddev, seed) if stddev else "zeros",
             name="values",
         )
         self._rarity = None
-        if self._l2.any():
+        if self._l2.any() or (crosses and crosses.l2.any()):
             occurrences = batch * np.asarray(frequency, np.float32)
             rarity = np.divide(1, occurrences, np.zeros_like(occurrences), where=occurrences > 0)
             self._rarity = lookup_function(rarity, "rarity")
@@ -97,11 +100,37 @@ class Table(keras.layers.Layer):
             gradient: The gradient by what the lookup gave.
         """
         if self._rarity is not None:
-            gradient += self._rarity(ids)[..., None] * self._l2 * found
+            gradient += self._rarity(ids)[..., None] * l2_of(ids, self._l2, self._crosses) * found
         rows, width = self.values.shape
         return tf.IndexedSlices(
             tf.reshape(gradient, [-1, width]), tf.reshape(ids, [-1]), tf.constant([rows, width])
         )
+
+
+@dataclass(frozen=True, eq=False)
+class CrossPenalty:
+    """An L2 penalty of their own for the ids of crosses, which follow those of the fields.
+
+    Attributes:
+        first: The first of these ids.
+        l2: The strength, one for all columns of a table or for each.
+    """
+
+    first: int
+    l2: np.ndarray
+
+
+def l2_of(ids: tf.Tensor, l2: np.ndarray, crosses: CrossPenalty | None) -> tf.Tensor | np.ndarray:
+    """The strength of the penalty on the parameters of ids, with an axis for their columns.
+
+    Args:
+        ids: The ids.
+        l2: The strength for those of fields.
+        crosses: That for those of crosses, if it is another one.
+    """
+    if crosses is None:
+        return l2
+    return tf.where(ids[..., None] >= crosses.first, crosses.l2.astype(np.float32), l2)
 
 
 def lookup_function(values: np.ndarray, name: str) -> Callable[[tf.Tensor], tf.Tensor]:

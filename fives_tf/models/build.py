@@ -3,6 +3,7 @@
 import dataclasses
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from typing import NamedTuple
 
 import keras
 import numpy as np
@@ -14,7 +15,7 @@ from fives_tf.dataset import Dataset
 from fives_tf.frequency import coarse_rows, frequencies
 from fives_tf.models.autofis import FIRST_GATE, AutoFIS
 from fives_tf.models.autoint import AutoInt
-from fives_tf.models.base import ClickModel, replicas
+from fives_tf.models.base import ClickModel, CrossPenalty, replicas
 from fives_tf.models.dnn import DNN
 from fives_tf.models.embedded import EmbeddedModel
 from fives_tf.models.fignn import FiGNN
@@ -26,6 +27,9 @@ from fives_tf.training.optimizers import make_optimizer
 
 # Strengths of L2 for a logistic regression, as parts of a row's loss: scikit-learn's 1 / C.
 PENALTIES = (0.2, 0.5, 1.0, 2.0, 5.0, 10.0, 20.0, 50.0, 100.0, 200.0)
+# What to try with crosses: multiples of the penalty that was best without, and how many times as
+# strong that on crosses is. They have far more values, of fewer rows each.
+NEAR_PENALTIES, CROSS_FACTORS = (0.5, 1.0, 2.0, 5.0), (1.0, 3.0, 10.0)
 FTRL_BETA = 0.1  # what keeps the first steps of FTRL small, as a part of a row's gradient
 BIAS_RATE = 1e-2  # of the bias beside it, which falls to 0
 # Of networks, unless the configuration says otherwise.
@@ -46,6 +50,7 @@ class Facts:
         rows: The number of train rows.
         click_rate: The part of them with a click.
         crosses: The crosses that have first-order weights beside the fields; None if none have.
+        crosses_in_rows: How many ids the crosses have that stand in the rows as further fields.
     """
 
     fields: tuple[str, ...]
@@ -55,6 +60,7 @@ class Facts:
     rows: int
     click_rate: float
     crosses: CrossEncoding | None = None
+    crosses_in_rows: int = 0
 
     @classmethod
     def of(cls, dataset: Dataset, config: Config) -> "Facts":
@@ -86,6 +92,7 @@ class Facts:
             fields=self.fields + names,
             columns=self.columns + names,
             frequency=np.concatenate([self.frequency, crosses.frequencies()]),
+            crosses_in_rows=crosses.size,
         )
 
     def with_crosses(self, crosses: CrossEncoding) -> "Facts":
@@ -102,10 +109,37 @@ class Facts:
         """The part of the rows that each id occurs in, those of the crosses after the fields'."""
         return np.concatenate([self.frequency, self.cross_frequency])
 
+    def cross_penalty(self, l2: float | Sequence[float]) -> CrossPenalty | None:
+        """A penalty on the weights of crosses; None if there are no crosses.
+
+        Args:
+            l2: Its strength, one for all columns of a table or for each.
+        """
+        if self.crosses is None and not self.crosses_in_rows:
+            return None
+        return CrossPenalty(len(self.frequency) - self.crosses_in_rows, np.asarray(l2))
+
     @property
     def cross_module(self) -> Callable[[tf.Tensor], tf.Tensor] | None:
         """What gives the ids of the crosses for rows of ids; None if there are no crosses."""
         return self.crosses.module if self.crosses else None
+
+
+class Penalty(NamedTuple):
+    """The strength of the penalty strength / 2 * sum of squares, beside the mean loss.
+
+    Attributes:
+        fields: That on the weights of fields.
+        crosses: That on those of crosses.
+    """
+
+    fields: float
+    crosses: float
+
+    @classmethod
+    def near(cls, fields: float) -> "list[Penalty]":
+        """The penalties to try with crosses, where one is best without any."""
+        return [cls(fields * n, fields * n * f) for n in NEAR_PENALTIES for f in CROSS_FACTORS]
 
 
 @dataclass(frozen=True, eq=False)
@@ -115,31 +149,34 @@ class FirstOrder:
     Attributes:
         weights: The weight of each id.
         bias: The bias.
-        l2: The penalty they were learned with.
+        penalty: The penalty they were learned with.
     """
 
     weights: np.ndarray
     bias: float
-    l2: float
+    penalty: Penalty
 
 
 def build_lr(
-    config: Config, facts: Facts, steps: int = 1, l2: float | None = None
+    config: Config, facts: Facts, steps: int = 1, penalties: Sequence[Penalty] | None = None
 ) -> LogisticRegression:
-    """Logistic regressions with penalties from weak to strong, or one with a penalty that is given.
+    """Logistic regressions with penalties from weak to strong, or with those that are given.
 
     Args:
         config: The configuration, resolved.
         facts: What is known of the dataset.
         steps: The length of the training.
-        l2: The penalty.
+        penalties: The penalties; the configuration counts more.
     """
     how = config.regression
-    l2 = how.l2 if l2 is None else l2
-    every = [strength / facts.rows for strength in PENALTIES] if l2 is None else [l2]
+    if how.l2 is not None:
+        penalties = [Penalty(how.l2, how.l2)]
+    elif penalties is None:
+        penalties = [Penalty(one / facts.rows, one / facts.rows) for one in PENALTIES]
+    every, of_crosses = zip(*penalties, strict=True)
     rate, bias_optimizer = how.rate * _scale(config), None
     if how.optimizer == "ftrl":
-        optimizer = _ftrl(config, steps, rate, how.l1, every)
+        optimizer = _ftrl(config, facts, steps, rate, how.l1, every, of_crosses)
         bias_optimizer = make_optimizer("adam", BIAS_RATE * _scale(config), falls_over=steps)
     else:
         optimizer = make_optimizer(how.optimizer, rate, falls_over=steps)
@@ -151,6 +188,7 @@ def build_lr(
         optimizer,
         facts.cross_module,
         bias_optimizer,
+        facts.cross_penalty(of_crosses),
     )
 
 
@@ -160,7 +198,7 @@ def first_order(model: LogisticRegression) -> FirstOrder:
     return FirstOrder(
         weights=model.table.values.numpy()[:, chosen],
         bias=float(model.bias.numpy()[chosen]),
-        l2=model.l2[chosen],
+        penalty=Penalty(model.l2[chosen], model.cross_l2[chosen]),
     )
 
 
@@ -188,7 +226,7 @@ def build_network(
     }
     if kind.first_order_optimizer == "ftrl":
         optimizers["first_order"] = _ftrl(
-            config, steps, FTRL_RATE * _scale(config), 0.0, first_order_l2
+            config, facts, steps, FTRL_RATE * _scale(config), 0.0, first_order_l2, first_order_l2
         )
         first_order_l2 = 0.0  # FTRL has it
     if searching:
@@ -272,7 +310,9 @@ def build_fives(
         "edges": make_optimizer("adam", config.edge_rate * scale, epsilon=config.edge_epsilon),
         "first_order": make_optimizer("lazy_adam", config.first_order_rate * scale, falls_over),
     }
-    l2 = config.first_order_l2
+    penalty = Penalty(0.0, 0.0) if start is None else start.penalty
+    if config.first_order_l2 is not None:
+        penalty = Penalty(config.first_order_l2, config.first_order_l2)
     model = FivesModel(
         form,
         facts.columns,
@@ -283,7 +323,8 @@ def build_fives(
         crosses=facts.cross_module,
         cross_frequency=facts.cross_frequency,
         l2=config.search_l2 if searching else config.l2,
-        first_order_l2=l2 if l2 is not None else (start.l2 if start else 0.0),
+        first_order_l2=penalty.fields,
+        cross_penalty=facts.cross_penalty(penalty.crosses),
         click_rate=facts.click_rate,
         steps=steps,
         edges=edges,
@@ -297,11 +338,23 @@ def build_fives(
 
 
 def _ftrl(
-    config: Config, steps: int, rate: float, l1: float, l2: float | Sequence[float]
+    config: Config,
+    facts: Facts,
+    steps: int,
+    rate: float,
+    l1: float,
+    l2: float | Sequence[float],
+    cross_l2: float | Sequence[float],
 ) -> keras.optimizers.Optimizer:
     """FTRL, which adds up gradients that each are the mean of a batch; so must the penalties be."""
-    l1, l2 = l1 * steps, np.asarray(l2) * steps
-    return make_optimizer("ftrl", rate, beta=FTRL_BETA / config.batch, l1=l1, l2=l2)
+    return make_optimizer(
+        "ftrl",
+        rate,
+        beta=FTRL_BETA / config.batch,
+        l1=l1 * steps,
+        l2=np.asarray(l2) * steps,
+        crosses=facts.cross_penalty(np.asarray(cross_l2) * steps),
+    )
 
 
 def _scale(config: Config) -> int:

@@ -14,6 +14,7 @@ import tensorflow as tf
 from fives_tf.adjacency import edge_mask, edge_strength, soft_adjacency
 from fives_tf.models.base import (
     ClickModel,
+    CrossPenalty,
     Table,
     cross_entropy,
     every_id,
@@ -143,6 +144,7 @@ class FivesModel(ClickModel):
         cross_frequency: np.ndarray | None = None,
         l2: float = 0.0,
         first_order_l2: float = 0.0,
+        cross_penalty: CrossPenalty | None = None,
         click_rate: float = 0.5,
         steps: int = 1,
         edges: np.ndarray | None = None,
@@ -163,6 +165,7 @@ class FivesModel(ClickModel):
             cross_frequency: The part of all rows that each of these ids occurs in.
             l2: The strength of the penalty on the embedding.
             first_order_l2: That on the first-order weights.
+            cross_penalty: That on those of crosses, if it is another one.
             click_rate: The part of the rows with a click, where the biases start.
             steps: The length of the search, over which the temperature falls.
             edges: A given adjacency tensor, [K - 1, fields, fields]; without, it is searched.
@@ -193,7 +196,9 @@ class FivesModel(ClickModel):
             weighted = frequency
             if cross_frequency is not None:
                 weighted = np.concatenate([frequency, cross_frequency])
-            self.first_order = Table(weighted, 1, batch, first_order_l2, name="first_order")
+            self.first_order = Table(
+                weighted, 1, batch, first_order_l2, name="first_order", crosses=cross_penalty
+            )
         projections = layers if form.first_order else form.order
         self.transform = self.add_weight(
             shape=(fields, form.dim, form.dim), initializer=_near_identity(seed), name="transform"

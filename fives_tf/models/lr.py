@@ -6,7 +6,14 @@ import keras
 import numpy as np
 import tensorflow as tf
 
-from fives_tf.models.base import ClickModel, Table, cross_entropy, every_id, replicas
+from fives_tf.models.base import (
+    ClickModel,
+    CrossPenalty,
+    Table,
+    cross_entropy,
+    every_id,
+    replicas,
+)
 
 
 class LogisticRegression(ClickModel):
@@ -26,6 +33,7 @@ class LogisticRegression(ClickModel):
         optimizer: keras.optimizers.Optimizer,
         crosses: Callable[[tf.Tensor], tf.Tensor] | None = None,
         bias_optimizer: keras.optimizers.Optimizer | None = None,
+        cross_penalty: CrossPenalty | None = None,
     ):
         """Makes the regressions.
 
@@ -38,12 +46,16 @@ class LogisticRegression(ClickModel):
             crosses: Gives the ids of crosses, which have weights too, for rows of ids.
             bias_optimizer: If given, it moves the biases, which have no penalty, and `optimizer`
                 applies the penalties itself, as FTRL does.
+            cross_penalty: The penalties on the ids of crosses, if they are other ones.
         """
         super().__init__()
         self._every_id = every_id(crosses)
         self.l2 = tuple(l2)
-        by_gradient = l2 if bias_optimizer is None else 0.0
-        self.table = Table(frequency, len(l2), batch, by_gradient, name="weights")
+        self.cross_l2 = self.l2 if cross_penalty is None else tuple(cross_penalty.l2.tolist())
+        by_gradient = (l2, cross_penalty) if bias_optimizer is None else (0.0, None)
+        self.table = Table(
+            frequency, len(l2), batch, by_gradient[0], name="weights", crosses=by_gradient[1]
+        )
         self.bias = self.add_weight(
             shape=(len(l2),),
             initializer=keras.initializers.Constant(np.log(click_rate / (1 - click_rate))),

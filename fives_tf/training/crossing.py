@@ -19,7 +19,7 @@ from fives_tf.cross_fitting import fit_crosses
 from fives_tf.crosses import Cross, best_of_orders, by_gain, with_figures
 from fives_tf.encoding import Encoding
 from fives_tf.gain import held_out_gain
-from fives_tf.models.build import Facts, FirstOrder, first_order
+from fives_tf.models.build import Facts, FirstOrder, Penalty, first_order
 from fives_tf.models.lr import LogisticRegression
 from fives_tf.training.batches import Source
 from fives_tf.training.evaluation import Evaluation
@@ -85,7 +85,8 @@ class Crossing:
         add to one of the fields alone, so they are ranked anew before more of them are taken. None
         at all may be the best, too, unless crosses are to have weights in any case.
         """
-        model, outcome = self._regression()
+        base, outcome = self._regression()
+        model = base
         tell(f"no crosses: log loss {outcome.evaluation.log_loss:.5f} on valid")
         none = CrossEncoding([], self._encoding)
         ranked = left = self._ranked(best_of_orders(crosses, SHORT_LIST), model)
@@ -98,18 +99,30 @@ class Crossing:
             more = count - len(chosen)
             chosen, left = chosen + left[:more], left[more:]
             fitted = self._fit(with_figures(chosen, ranked), "train")
-            model, outcome = fit_regression(
-                self._config,
-                self._facts.with_crosses(fitted),
-                self._source,
-                self._directory,
-                f"crosses-{count}",
-            )
+            model, outcome = self._learn(fitted, base)
             tell(f"{count} crosses: log loss {outcome.evaluation.log_loss:.5f} on valid")
             is_first = count == counts[0] and self._config.cross_weights == "always"
             if is_first or outcome.evaluation.log_loss < best.evaluation.log_loss:
                 best = Crossed(fitted, first_order(model), outcome.evaluation, ranked)
         return best
+
+    def learn(self, crosses: CrossEncoding) -> tuple[LogisticRegression, Outcome]:
+        """Learns from train, with crosses that are given."""
+        base, _ = self._regression()
+        return self._learn(crosses, base)
+
+    def _learn(
+        self, crosses: CrossEncoding, base: LogisticRegression
+    ) -> tuple[LogisticRegression, Outcome]:
+        """The regression with crosses; its penalties are sought near that of one without."""
+        return fit_regression(
+            self._config,
+            self._facts.with_crosses(crosses),
+            self._source,
+            self._directory,
+            f"crosses-{len(crosses.fields)}",
+            Penalty.near(first_order(base).penalty.fields),
+        )
 
     def refit(self, chosen: Crossed) -> Crossed:
         """Learns from train and valid, with what was chosen."""
@@ -119,7 +132,7 @@ class Crossing:
             self._facts.with_crosses(crosses),
             self._source,
             self._directory,
-            chosen.weights.l2,
+            chosen.weights.penalty,
             "refit-crosses",
         )
         return Crossed(crosses, first_order(model), chosen.evaluation, chosen.ranked)
@@ -177,7 +190,7 @@ class Crossing:
         ids, label = self._source.arrays("train", SAMPLE)
         half = len(ids) // 2
         logit = _logits(base, ids)
-        strength = first_order(base).l2 * self._facts.rows
+        strength = first_order(base).penalty.fields * self._facts.rows
         with progress.view("rank", len(crosses), unit="crosses") as view:
             for done, cross in enumerate(crosses, start=1):
                 encoding = fit_crosses([cross], self._encoding, [ids])

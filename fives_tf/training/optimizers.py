@@ -13,6 +13,8 @@ import keras
 import numpy as np
 import tensorflow as tf
 
+from fives_tf.models.base import CrossPenalty, l2_of
+
 
 class LazyAdam(keras.optimizers.Adam):
     """Adam that moves only the rows of the batch, with their momenta.
@@ -70,6 +72,7 @@ class RowFtrl(keras.optimizers.Optimizer):
         beta: float = 1.0,
         l1: float = 0.0,
         l2: float | Sequence[float] = 0.0,
+        crosses: CrossPenalty | None = None,
         **options: Any,
     ):
         """Makes the optimizer.
@@ -79,10 +82,12 @@ class RowFtrl(keras.optimizers.Optimizer):
             beta: What keeps the first steps small.
             l1: The strength of the penalty l1 * sum of absolute values.
             l2: The strength of the penalty l2 / 2 * sum of squares; one for all or for each column.
+            crosses: What differs for rows of crosses.
             **options: What Keras' optimizers take.
         """
         super().__init__(learning_rate=learning_rate, **options)
         self.beta, self.l1, self.l2 = beta, l1, np.asarray(l2, np.float32)
+        self.crosses = crosses
 
     def build(self, variables: Sequence[keras.Variable]) -> None:
         """Makes the sums z and n of the paper for each variable."""
@@ -99,15 +104,16 @@ class RowFtrl(keras.optimizers.Optimizer):
         index = self._get_variable_index(variable)
         slots = (self._sums[index].value, self._squares[index].value, variable)
         if not isinstance(gradient, tf.IndexedSlices):
+            l2 = l2_of(tf.range(tf.shape(variable)[0]), self.l2, self.crosses)
             values = map(tf.convert_to_tensor, slots)
-            for slot, value in zip(
-                slots, self._move(gradient, *values, learning_rate), strict=True
-            ):
+            moved = self._move(gradient, *values, learning_rate, l2)
+            for slot, value in zip(slots, moved, strict=True):
                 slot.assign(value)
             return
         rows, gradient = sum_slices(gradient)
-        values = (tf.gather(slot, rows) for slot in slots)
-        for slot, value in zip(slots, self._move(gradient, *values, learning_rate), strict=True):
+        l2 = l2_of(rows, self.l2, self.crosses)
+        moved = self._move(gradient, *(tf.gather(slot, rows) for slot in slots), learning_rate, l2)
+        for slot, value in zip(slots, moved, strict=True):
             slot.scatter_update(tf.IndexedSlices(value, rows))
 
     def _move(
@@ -117,13 +123,14 @@ class RowFtrl(keras.optimizers.Optimizer):
         squares: tf.Tensor,
         weights: tf.Tensor,
         rate: tf.Tensor,
+        l2: tf.Tensor | np.ndarray,
     ) -> tuple[tf.Tensor, tf.Tensor, tf.Tensor]:
         """The next sums, squares and weights."""
         root, squares = tf.sqrt(squares), squares + gradient**2
         new_root = tf.sqrt(squares)
         total += gradient - (new_root - root) / rate * weights
         within = tf.clip_by_value(total, -self.l1, self.l1) if self.l1 else 0.0
-        return total, squares, (within - total) / ((self.beta + new_root) / rate + self.l2)
+        return total, squares, (within - total) / ((self.beta + new_root) / rate + l2)
 
 
 class Grda(keras.optimizers.Optimizer):

@@ -1,10 +1,12 @@
 """The logistic regression that a search starts from and that tells how good an encoding is."""
 
+from collections.abc import Sequence
+
 import numpy as np
 import tensorflow as tf
 
 from fives_tf.config import SearchConfig
-from fives_tf.models.build import Facts, build_lr
+from fives_tf.models.build import Facts, Penalty, build_lr
 from fives_tf.models.lr import LogisticRegression
 from fives_tf.training.batches import Batches, Source
 from fives_tf.training.evaluation import Evaluation, Evaluator, judge
@@ -16,7 +18,12 @@ REFIT_STAGE = "refit-lr"
 
 
 def fit_regression(
-    config: SearchConfig, facts: Facts, source: Source, directory: str, stage: str = STAGE
+    config: SearchConfig,
+    facts: Facts,
+    source: Source,
+    directory: str,
+    stage: str = STAGE,
+    penalties: Sequence[Penalty] | None = None,
 ) -> tuple[LogisticRegression, Outcome]:
     """Fits logistic regressions of several penalties on train, and chooses the best one on valid.
 
@@ -29,12 +36,13 @@ def fit_regression(
         source: Its rows.
         directory: The run directory, for checkpoints and figures.
         stage: The name of the training there.
+        penalties: The penalties to try; from weak to strong unless given.
 
     Returns:
         The model, which predicts with the penalty that was best, and how the training ended.
     """
     train = Batches(source, ["train"], config.batch, config.seed)
-    model = build_lr(config, facts, config.lr_epochs * train.steps)
+    model = build_lr(config, facts, config.lr_epochs * train.steps, penalties)
     evaluator = Evaluator(source, ["valid"])
 
     def evaluate() -> Evaluation:
@@ -52,12 +60,12 @@ def refit_regression(
     facts: Facts,
     source: Source,
     directory: str,
-    l2: float,
+    penalty: Penalty,
     stage: str = REFIT_STAGE,
 ) -> LogisticRegression:
     """Fits a logistic regression of a given penalty on train and valid together."""
     both = Batches(source, ["train", "valid"], config.batch, config.seed)
-    model = build_lr(config, facts, config.lr_epochs * both.steps, l2)
+    model = build_lr(config, facts, config.lr_epochs * both.steps, [penalty])
     schedule = Schedule.of(config, config.lr_epochs)
     Loop(model, stage, directory, source, schedule).train(both)
     return model

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
-from fives_tf.models.base import Table, cross_entropy
+from fives_tf.models.base import CrossPenalty, Table, cross_entropy
 
 # Rows of two fields, and how likely they are: ids 0 and 1 are of the first, 2 to 4 of the second.
 ROWS = {(0, 2): 0.4, (0, 3): 0.2, (0, 4): 0.05, (1, 2): 0.05, (1, 3): 0.3}
@@ -54,6 +54,22 @@ def test_the_mean_penalty_over_all_batches_is_that_of_the_whole_table(batch, l2)
         gradient = table.gradient(tf.constant(rows), found, tf.zeros_like(found))
         mean += np.prod([ROWS[row] for row in rows]) * dense(gradient)
     np.testing.assert_allclose(mean, np.array(l2) * values, rtol=1e-5)
+
+
+@pytest.mark.parametrize("l2", [0.0, (0.3, 0.0, 2.0)])
+@pytest.mark.parametrize("of_crosses", [0.7, (0.0, 4.0, 1.0)])
+def test_ids_of_crosses_may_have_a_penalty_of_their_own(l2, of_crosses):
+    crosses = CrossPenalty(3, np.array(of_crosses))
+    table = Table(FREQUENCY, width=3, batch=2, l2=l2, crosses=crosses)
+    values = filled(table)
+    ids = tf.constant([[0, 2], [1, 4], [1, 3]])
+    found = table.lookup(ids)
+    expected = np.zeros_like(values)
+    for one in ids.numpy().ravel():
+        strength = np.broadcast_to(of_crosses if one >= 3 else l2, 3)
+        expected[one] += strength * values[one] / (2 * FREQUENCY[one])
+    found = dense(table.gradient(ids, found, tf.zeros_like(found)))
+    np.testing.assert_allclose(found, expected, rtol=1e-5)
 
 
 def test_the_penalty_comes_on_top_of_the_gradient():

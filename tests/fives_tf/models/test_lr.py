@@ -2,6 +2,7 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
+from fives_tf.models.base import CrossPenalty
 from fives_tf.models.lr import LogisticRegression
 from fives_tf.training.optimizers import make_optimizer
 
@@ -10,8 +11,9 @@ FREQUENCY = np.array([0.5, 0.25, 0.25, 0.75, 0.125, 0.125])
 PENALTIES = (0.0, 0.1, 1.5)
 
 
-def make_model(l2=PENALTIES, optimizer="sgd", rate=0.5):
-    model = LogisticRegression(FREQUENCY, l2, BATCH, 0.2, make_optimizer(optimizer, rate))
+def make_model(l2=PENALTIES, optimizer="sgd", rate=0.5, **options):
+    optimizer = make_optimizer(optimizer, rate)
+    model = LogisticRegression(FREQUENCY, l2, BATCH, 0.2, optimizer, **options)
     random = np.random.default_rng(0)
     model.table.values.assign(np.repeat(random.normal(size=(IDS, 1)), len(l2), axis=1))
     return model
@@ -37,12 +39,14 @@ def regress(weights, bias, l2, ids, label):
         loss -= (np.log(p) if y else np.log(1 - p)) / len(ids)
         by_bias += (p - y) / len(ids)
         for i in row:
-            by_weights[i] += (p - y) / len(ids) + l2 * weights[i] / (BATCH * FREQUENCY[i])
+            by_weights[i] += (p - y) / len(ids) + l2[i] * weights[i] / (BATCH * FREQUENCY[i])
     return logits, loss, by_weights, by_bias
 
 
-def test_outputs_loss_and_descent_are_those_of_logistic_regressions():
-    model = make_model()
+@pytest.mark.parametrize("of_crosses", [None, (2.0, 0.0, 0.5)])
+def test_outputs_loss_and_descent_are_those_of_logistic_regressions(of_crosses):
+    model = make_model(cross_penalty=of_crosses and CrossPenalty(4, np.array(of_crosses)))
+    assert model.cross_l2 == (of_crosses or PENALTIES)
     model.table.values.assign(np.random.default_rng(1).normal(size=(IDS, 3)))
     model.bias.assign([-1.0, 0.5, 0.2])
     weights, bias = model.table.values.numpy().astype(float), model.bias.numpy().astype(float)
@@ -50,7 +54,8 @@ def test_outputs_loss_and_descent_are_those_of_logistic_regressions():
     found = model.call(tf.constant(ids)).numpy()
     loss = float(train(model, seed=1)["loss"])
     losses = []
-    for output, l2 in enumerate(PENALTIES):
+    for output, penalty in enumerate(PENALTIES):
+        l2 = [penalty] * 4 + [of_crosses[output] if of_crosses else penalty] * 2
         logits, one, by_weights, by_bias = regress(weights[:, output], bias[output], l2, ids, label)
         losses.append(one)
         np.testing.assert_allclose(found[:, output], logits, rtol=1e-5)

@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
+from fives_tf.models.base import CrossPenalty
 from fives_tf.training.optimizers import (
     DenseAdam,
     Grda,
@@ -163,18 +164,20 @@ def ftrl_slowly(slices, beta, l1, l2):
                 n[at] += g * g
                 w[at] = 0.0
                 if abs(z[at]) > l1:
-                    curvature = (beta + math.sqrt(n[at])) / RATE + l2[column]
+                    curvature = (beta + math.sqrt(n[at])) / RATE + l2[row][column]
                     w[at] = -(z[at] - math.copysign(l1, z[at])) / curvature
     return w
 
 
 @pytest.mark.parametrize("l1", [0.0, 1.5])
 @pytest.mark.parametrize("l2", [(0.0, 0.0, 0.0), (0.0, 0.5, 20.0)])
-def test_ftrl_is_that_of_the_paper_on_the_rows_of_the_step(l1, l2):
+@pytest.mark.parametrize("of_crosses", [None, (3.0, 0.0, 40.0)])
+def test_ftrl_is_that_of_the_paper_on_the_rows_of_the_step(l1, l2, of_crosses):
     slices = [make_slices(seed) for seed in range(STEPS)]
-    optimizer = RowFtrl(RATE, beta=0.7, l1=l1, l2=l2)
+    crosses = of_crosses and CrossPenalty(2, np.array(of_crosses))
+    optimizer = RowFtrl(RATE, beta=0.7, l1=l1, l2=l2, crosses=crosses)
     found = minimize(optimizer, [sparse(*one) for one in slices], np.zeros_like(first_values()))
-    expected = ftrl_slowly(slices, 0.7, l1, l2)
+    expected = ftrl_slowly(slices, 0.7, l1, [l2] * 2 + [of_crosses or l2] * (ROWS - 2))
     np.testing.assert_allclose(found, expected, rtol=1e-4, atol=1e-6)
     np.testing.assert_array_equal(found == 0, expected == 0)
     assert (found[:5] == 0).any() == (l1 > 0)  # L1 leaves some of the rows at 0, and not all

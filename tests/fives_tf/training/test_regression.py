@@ -4,8 +4,10 @@ import numpy as np
 import pytest
 
 from fives_tf.config import SearchConfig
+from fives_tf.cross_fitting import fit_crosses
+from fives_tf.crosses import Cross
 from fives_tf.dataset import Dataset
-from fives_tf.models.build import PENALTIES, Facts, first_order
+from fives_tf.models.build import PENALTIES, Facts, Penalty, first_order
 from fives_tf.training.batches import Source
 from fives_tf.training.metrics import log_loss
 from fives_tf.training.regression import fit_regression, refit_regression
@@ -37,17 +39,35 @@ def test_the_penalty_of_the_lowest_log_loss_on_valid_is_chosen(fitted):
     assert int(model.chosen.numpy()) == chosen
     assert outcome.evaluation.log_loss == pytest.approx(losses[chosen], rel=1e-5)
     start = first_order(model)
-    assert start.l2 == PENALTIES[chosen] / facts.rows
+    assert start.penalty == Penalty(*[PENALTIES[chosen] / facts.rows] * 2)
     np.testing.assert_array_equal(start.weights, model.table.values.numpy()[:, chosen])
     assert start.bias == biases[chosen]
     assert outcome.steps == outcome.kept_step == 3 * (facts.rows // config.batch)
 
 
+def test_penalties_with_crosses_are_sought_near_the_best_one_without(fitted, tmp_path):
+    config, facts, source, *_ = fitted
+    near = Penalty.near(0.01)
+    assert Penalty(0.01, 0.01) in near
+    assert {round(one.crosses / one.fields) for one in near} == {1, 3, 10}
+    fields = [Cross(("C1", "C2"), 0.5)]
+    crosses = fit_crosses(fields, source.dataset.encoding, [source.arrays("train")[0]])
+    crossed = facts.with_crosses(crosses)
+    model, _ = fit_regression(config, crossed, source, str(tmp_path), "crosses-1", near)
+    assert list(zip(model.l2, model.cross_l2, strict=True)) == near
+    assert first_order(model).penalty == near[int(model.chosen.numpy())]
+    weights = model.table.values.numpy()[len(facts.frequency) :]
+    sizes = {one: (weights[:, place] ** 2).sum() for place, one in enumerate(near)}
+    for fields in {one.fields for one in near}:
+        group = sorted((one for one in near if one.fields == fields), key=lambda one: one.crosses)
+        assert sizes[group[0]] > sizes[group[1]] > sizes[group[2]]
+
+
 def test_the_refit_learns_from_valid_too(fitted):
     config, facts, source, directory, model, _ = fitted
     start = first_order(model)
-    again = refit_regression(config, facts, source, directory, start.l2)
-    assert again.l2 == (start.l2,)
+    again = refit_regression(config, facts, source, directory, start.penalty)
+    assert again.l2 == (start.penalty.fields,)
     found = first_order(again)
     ids, label = source.arrays("valid")
     before, after = (
