@@ -294,6 +294,11 @@ class FitConfig:
                 "`l1`: is for a logistic regression that FTRL learns; set `model` to lr and "
                 f"`optimizer` to ftrl, or leave it out. Received: {self.l1:g}."
             )
+        if self.model == "fignn" and self.dim % self.heads:
+            raise UserError(
+                f"`heads`: expected a divisor of `dim`, which is {self.dim}, as each head has its "
+                f"part of it. Received: {self.heads}."
+            )
 
     @property
     def regression(self) -> Regression:

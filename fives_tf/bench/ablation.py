@@ -6,8 +6,9 @@ from fives_tf.bench.cells import Cell
 from fives_tf.bench.data import Data
 from fives_tf.bench.plots import Panel, Plot
 from fives_tf.bench.render import Report, Table
-from fives_tf.bench.session import Runs, Session, on_test, summarize
+from fives_tf.bench.session import Session
 from fives_tf.bench.statistics import Spread
+from fives_tf.bench.summary import STARS, Runs, on_test, summarize, welch_lines
 from fives_tf.bench.table3 import crossed_cell, gather
 
 METHOD = "fives_paper"
@@ -18,6 +19,7 @@ LABELS = {
     "fives_lr": "FIVES+LR",
     "no_rescaling_lr": "FIVES+LR without re-scaling",
 }
+_TESTS = {"fives": ("no_dependencies", "no_rescaling"), "fives_lr": ("no_rescaling_lr",)}
 _FIGURES = {
     "dependencies": ("Dependencies between adjacency matrices", ("fives", "no_dependencies")),
     "rescaling": (
@@ -50,24 +52,30 @@ def run(session: Session) -> Report:
             for row, found in lists.items()
         }
     )
-    summary = summarize(runs, ())
-    found = {(one["dataset"], one["method"]): Spread(**one["auc"]) for one in summary}
+    summary = summarize(runs, _TESTS)
+    figures = session.figures(summary)
     table = Table(
         "Test AUC",
         ("form", *session.data),
         [
-            (label, *(str(found.get((name, row), "failed")) for name in session.data))
+            (label, *(figures.get((name, row), "failed") for name in session.data))
             for row, label in LABELS.items()
         ],
         "Mean and standard deviation over the runs; FIVES in the paper's form. FIVES+LR takes the "
-        "crosses by their score alone, as many as are best on valid.",
+        "crosses by their score alone, as many as are best on valid. Stars: better than the "
+        f"strongest of the same without a part, {STARS}",
     )
     plots = {
         f"ablation-{name}": bar_plot(title, {row: LABELS[row] for row in rows}, runs)
         for name, (title, rows) in _FIGURES.items()
     }
     return Report(
-        "Contributions of the components (figures 3 and 4)", {"summary": summary}, [table], plots
+        "Contributions of the components (figures 3 and 4)",
+        {"summary": summary},
+        [table],
+        plots,
+        welch_lines(summary, LABELS),
+        session.facts(),
     )
 
 
@@ -87,4 +95,4 @@ def bar_plot(title: str, labels: dict[str, str], runs: Runs) -> Plot:
             spread = Spread.of(values) if values else None
             series[labels[row]] = [(spread.mean, spread.deviation)] if spread else []
         panels.append(Panel(name, series))
-    return Plot("bars", title, "", "test AUC", panels)
+    return Plot("cut_bars", title, "", "test AUC", panels)

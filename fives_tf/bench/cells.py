@@ -17,6 +17,7 @@ from typing import Any
 
 from fives_tf import storage
 from fives_tf.bench.data import Data
+from fives_tf.bench.facts import LEARNING, versions
 from fives_tf.bench.processes import RESULT, Call, in_processes
 
 Result = dict[str, Any]
@@ -70,6 +71,10 @@ class Store:
         self.failures: dict[str, str] = {}
         self.used: dict[str, Result] = {}
 
+    def __contains__(self, cell: Cell) -> bool:
+        """Whether a cell is computed already."""
+        return self._path(cell.name).exists()
+
     def fill(self, stage: str, cells: Iterable[Cell], alone: bool = False) -> dict[str, Result]:
         """Computes the cells that are missing; the results of all that did not fail, by name.
 
@@ -79,7 +84,7 @@ class Store:
             alone: Whether to compute one at a time, with all cores, in any case.
         """
         wanted = {cell.name: cell for cell in cells}
-        found = {name: self._read(name) for name in wanted if self._path(name).exists()}
+        found = {name: self._read(name) for name, cell in wanted.items() if cell in self}
         missing = [
             cell for name, cell in wanted.items() if name not in found and name not in self.failures
         ]
@@ -90,7 +95,7 @@ class Store:
             cell = missing[number]
             if outcome.kind == RESULT:
                 found[cell.name] = self._write(cell, outcome.value)
-                told = _headline(outcome.value)
+                told = _headline(found[cell.name])
             else:
                 self.failures[cell.name] = f"{outcome.value} (its log: {self._log(cell)})"
                 told = f"FAILED: {outcome.value}"
@@ -104,18 +109,22 @@ class Store:
             )
         for name, result in found.items():
             data = wanted[name].data
-            about = {"dataset": data.name, "seed": data.seed, "what": wanted[name].what}
             light = {key: value for key, value in result.items() if key not in _HEAVY}
-            self.used[name] = about | light
+            self.used[name] = {
+                "cell": name,
+                "dataset": data.name,
+                "seed": data.seed,
+                "what": wanted[name].what,
+                **light,
+            }
         return found
 
     def _task(self, cell: Cell) -> tuple[Any, ...]:
         run = str(self._run(cell))
         return cell.perform, cell.data.directory, run, cell.data.seed, cell.arguments, cell.given
 
-    def _write(self, cell: Cell, value: Result) -> Result:
-        content = json.dumps(value).encode()
-        storage.write(str(self._path(cell.name)), content)
+    def _write(self, cell: Cell, content: str) -> Result:
+        storage.write(str(self._path(cell.name)), content.encode())
         if not self._keep_runs:
             storage.remove(str(self._run(cell)))
             storage.remove(self._log(cell))
@@ -141,15 +150,20 @@ def _perform(
     seed: int,
     arguments: dict[str, Any],
     given: Any,
-) -> Result:
-    """Does the work of a cell, in a process of its own, and adds how long it took."""
+) -> str:
+    """Does the work of a cell, in a process of its own; its result as JSON.
+
+    It adds how long that took, and the versions that it was done with.
+    """
     began, worked = time.monotonic(), time.process_time()
     more = {} if given is None else {"given": given}
     result = perform(directory, run, seed, **arguments, **more)
-    return result | {
+    about = {
         "seconds": round(time.monotonic() - began, 1),
         "cpu_seconds": round(time.process_time() - worked, 1),  # which other load does not raise
+        "versions": versions(LEARNING),
     }
+    return json.dumps(result | about, allow_nan=False)
 
 
 def _headline(result: Result) -> str:

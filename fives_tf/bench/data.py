@@ -11,6 +11,7 @@ from fives_tf import storage
 from fives_tf.bench import protocol
 from fives_tf.bench.processes import FAILED, MISTAKE, Call, in_processes
 from fives_tf.bench.sources import SOURCES, check_data, unknown
+from fives_tf.config import SearchConfig
 from fives_tf.dataset import Dataset
 from fives_tf.errors import UserError
 from fives_tf.run import fingerprint
@@ -27,6 +28,7 @@ class Data:
         rows: The number of train rows.
         columns: The number of columns that fields are made of.
         identity: What tells it from other data, wherever it lies.
+        public: Whether it is a data set of the protocol, or a directory that may have such a name.
     """
 
     name: str
@@ -35,6 +37,7 @@ class Data:
     rows: int
     columns: int
     identity: str
+    public: bool
 
 
 def check_names(names: list[str]) -> None:
@@ -78,12 +81,12 @@ def prepare(
     found = {}
     for name in names:
         if _is_directory(name):
-            found[label(name)] = [_describe(label(name), seed, name) for seed in seeds]
+            found[label(name)] = [_describe(label(name), seed, name, False) for seed in seeds]
             continue
         # Opened once more, as the protocol refuses what was made by another schema.
         directories = [protocol.prepare(name, seed, data, work).directory for seed in seeds]
         found[name] = [
-            _describe(name, seed, directory)
+            _describe(name, seed, directory, True)
             for seed, directory in zip(seeds, directories, strict=True)
         ]
     return found
@@ -93,10 +96,14 @@ def _prepare(name: str, seed: int, data: str, work: str) -> None:
     protocol.prepare(name, seed, Path(data), Path(work))
 
 
-def _describe(name: str, seed: int, directory: str) -> Data:
+def _describe(name: str, seed: int, directory: str, public: bool) -> Data:
+    """What is known of a dataset; refuses one that nothing can be learned from or judged on."""
+    # Not imported with this module: neither what prepares data nor trees need TensorFlow.
+    from fives_tf.search import check_clicks, check_dataset
+
     dataset = Dataset.open(directory)
-    for split in ("train", "valid", "test"):
-        dataset.split(split)
+    check_dataset(dataset, SearchConfig(order=2))
+    check_clicks(dataset, "test")
     return Data(
         name=name,
         seed=seed,
@@ -104,6 +111,7 @@ def _describe(name: str, seed: int, directory: str) -> Data:
         rows=dataset.split("train").rows,
         columns=len({field.column for field in dataset.encoding.fields}),
         identity=_identity(dataset),
+        public=public,
     )
 
 

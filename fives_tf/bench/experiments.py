@@ -3,7 +3,6 @@
 import dataclasses
 import importlib
 import json
-import time
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -18,8 +17,8 @@ from fives_tf.errors import UserError, nearest
 
 EXPERIMENTS = ("table2", "table3", "ablation", "usefulness", "efficiency")
 RUNS, QUICK_RUNS = 10, 2
+_ONE_RUN = ("efficiency",)  # experiments that have one run, whatever is asked for
 _NEEDED = ("scipy", "matplotlib")
-_PACKAGES = (*facts.TRAINING, "catboost", "lightgbm", "xgboost", "scipy")
 
 
 @dataclass(frozen=True)
@@ -63,23 +62,24 @@ def check(options: Options) -> None:
         if getattr(options, flag) < 1:
             raise UserError(f"--{flag}: expected at least 1. Received: {getattr(options, flag)}.")
     for package in _NEEDED:
-        if not facts.is_installed(package):
-            raise UserError(f"{package} is needed and not installed; {facts.EXTRA} brings it.")
+        why = facts.obstacle(package)
+        if why:
+            raise UserError(f"{package} is needed and {why}.")
 
 
 def run(options: Options) -> tuple[Report, dict[str, str]]:
     """Runs an experiment and writes its files; the report, and what failed by cell."""
     check(options)
-    began = time.monotonic()
-    seeds = range(options.runs)
+    seeds = range(1 if options.experiment in _ONE_RUN else options.runs)
     found = data.prepare(options.datasets, seeds, options.data, options.work, options.jobs)
     store = Store(options.work, options.jobs, options.keep_runs)
     session = Session(store, found, not options.quick, options.given)
     report = importlib.import_module(f"fives_tf.bench.{options.experiment}").run(session)
+    cells = list(store.used.values())
     document = {
         "experiment": options.experiment,
         "seeds": list(seeds),
-        "tuned": not options.quick,
+        "tuned": bool(session.tried),
         "given": options.given,
         **report.figures,
         "chosen": [
@@ -87,19 +87,21 @@ def run(options: Options) -> tuple[Report, dict[str, str]]:
             for (name, method), settings in session.tuned.items()
         ],
         "trials": session.tried,
-        **facts.configs_once(list(store.used.values())),
+        **facts.configs_once(cells),
         "failures": store.failures,
         "machine": facts.machine(),
-        "versions": facts.versions(_PACKAGES),
-        "seconds": round(time.monotonic() - began, 1),
+        "versions": facts.all_versions(
+            [facts.versions(_NEEDED), *(cell.get("versions", {}) for cell in cells)]
+        ),
+        "seconds": round(sum(cell["seconds"] for cell in cells), 1),
     }
     _write(options, report, document)
     return report, store.failures
 
 
 def _write(options: Options, report: Report, document: dict[str, Any]) -> None:
-    files = {f"{options.experiment}.json": (json.dumps(document, indent=1) + "\n").encode()}
-    page = markdown(report, _facts(options, document), document["failures"])
+    files = {f"{options.experiment}.json": _json(document)}
+    page = markdown(report, _facts(document), document["failures"])
     files[f"{options.experiment}.md"] = page.encode()
     for name, plot in report.plots.items():
         for ending, content in draw(plot).items():
@@ -108,20 +110,15 @@ def _write(options: Options, report: Report, document: dict[str, Any]) -> None:
         storage.write(str(options.out / name), content)
 
 
-def _facts(options: Options, document: dict[str, Any]) -> list[str]:
-    """How the figures came about, in words."""
-    tuning = (
-        "Nothing was tuned: each method has the settings that it starts from."
-        if options.quick
-        else "Each method was tuned by the AUC on the validation rows of seed 0, over the grid "
-        f"that {options.experiment}.json lists with all trials."
-    )
-    versions = ", ".join(f"{name} {one}" for name, one in document["versions"].items())
+def _json(document: dict[str, Any]) -> bytes:
+    return (json.dumps(document, indent=1, allow_nan=False) + "\n").encode()
+
+
+def _facts(document: dict[str, Any]) -> list[str]:
+    """On what the figures were computed, in words."""
+    versions = [f"{name} {' and '.join(found)}" for name, found in document["versions"].items()]
     machine = document["machine"]
     return [
-        f"Runs of each method: {options.runs}, with the seeds {document['seeds']}. Of a public "
-        "data set the seed is also that of the split.",
-        tuning,
-        "The test rows are read once for each run, when it is complete.",
-        f"{machine['cores']} cores, {machine['memory_gibibytes']} GiB, {versions}.",
+        f"All that was computed for it took {document['seconds']:,.0f} s in sum.",
+        f"{machine['cores']} cores, {machine['memory_gibibytes']} GiB, {', '.join(versions)}.",
     ]

@@ -3,6 +3,7 @@
 import importlib
 import os
 import platform
+from collections.abc import Iterable
 from importlib.metadata import PackageNotFoundError, version
 from typing import Any
 
@@ -13,18 +14,22 @@ from fives_tf.config import Config
 TRAINING = ("fives-tf", "tensorflow", "keras", "numpy")
 """The packages whose versions matter to what a training gives."""
 
+LEARNING = (*TRAINING, "catboost", "lightgbm", "xgboost")
+"""The same, with those of trees."""
 
 EXTRA = "pip install 'fives-tf[bench]'"
 """What brings all that a benchmark may need."""
 
 
-def is_installed(package: str) -> bool:
-    """Whether a package can be imported."""
+def obstacle(package: str) -> str | None:
+    """Why a package cannot be used; None if it can."""
     try:
         importlib.import_module(package)
-    except ImportError:
-        return False
-    return True
+    except Exception as error:  # where a shared library is missing, any kind is raised
+        if isinstance(error, ModuleNotFoundError) and error.name == package:
+            return f"not installed: {EXTRA}"
+        return f"does not load: {type(error).__name__}: {error}".splitlines()[0]
+    return None
 
 
 def machine() -> dict[str, Any]:
@@ -46,6 +51,15 @@ def versions(packages: tuple[str, ...]) -> dict[str, str]:
         except PackageNotFoundError:
             continue
     return found
+
+
+def all_versions(found: Iterable[dict[str, str]]) -> dict[str, list[str]]:
+    """For each package all versions that occur."""
+    every: dict[str, set[str]] = {}
+    for one in found:
+        for package, number in one.items():
+            every.setdefault(package, set()).add(number)
+    return {package: sorted(numbers) for package, numbers in sorted(every.items())}
 
 
 def config_values(config: Config) -> dict[str, Any]:

@@ -57,7 +57,7 @@ def fit(
         seed: The seed.
         config: The settings, as `config.yaml` has them.
         test: Whether to read the test split, once, when the fit is complete.
-        crosses: Where the crosses come from; only the name of the cell tells it.
+        crosses: The name of the cell that the crosses come from.
         given: The crosses.
     """
     import fives_tf
@@ -70,6 +70,8 @@ def fit(
     return {
         **_figures(found, config, test, "lr" if settings.model == "lr" else "fit"),
         "chosen": {str(order): count for order, count in sorted(orders.items())},
+        "crosses": _plain(found.crosses),
+        "crosses_from": crosses or None,
     }
 
 

@@ -15,7 +15,7 @@ from fives_tf.tuning import GRID, PAPER_GRID, Grid, combinations
 
 Settings = dict[str, Any]
 
-# A data set that is not named here has a batch by its size.
+# Other data has a batch by its size.
 BATCHES = {"employee": 128, "bank": 128, "adult": 128, "credit": 128, "criteo": 1024}
 COMMON: Settings = {"rate": 5e-3, "l2": 1e-4, "dropout": 0.3}
 HIDDEN = ((512, 256), (256, 128), (128, 64))
@@ -104,7 +104,9 @@ def learning_cell(
     """
     own = METHODS[method]
     values = dict(own.settings)
-    if own.batch and data.name in BATCHES:
+    if own.kind is SearchConfig:
+        values["order"] = min(SearchConfig().order, data.columns)
+    if own.batch and data.public:
         values["batch"] = BATCHES[data.name]
     known = {setting.name for setting in settings(own.kind)}
     values |= {name: value for name, value in chosen.items() if name in known}
@@ -112,6 +114,7 @@ def learning_cell(
     arguments = {"config": config, "test": test}
     if own.kind is SearchConfig:
         return Cell(data, method, search, arguments)
-    if crosses is not None:
-        arguments["crosses"] = crosses.name
-    return Cell(data, method, fit, arguments, given)
+    if crosses is None:
+        return Cell(data, method, fit, arguments)
+    what = f"{method}-{crosses.what}-{config['rank']}"
+    return Cell(data, what, fit, arguments | {"crosses": crosses.name}, given)

@@ -4,6 +4,8 @@ Its splits of the data are not known, and its Criteo is the whole of it, where t
 is a sample; so these are a yardstick, not the same work.
 """
 
+from fives_tf.bench.data import Data
+
 DATASETS = ("employee", "bank", "adult", "credit", "criteo")
 
 
@@ -30,3 +32,14 @@ IMPROVEMENT = {
     "autocross": _row(1.76, 0.16, -0.65, 0.12, 0.04),
     "fives_score": _row(1.79, 0.01, 0.14, 0.12, 0.26),
 }
+
+
+def figure(table: dict[str, dict[str, float]], method: str, data: Data) -> float | None:
+    """A figure of a table; None if the paper has none.
+
+    Args:
+        table: AUC or IMPROVEMENT.
+        method: The method.
+        data: The data.
+    """
+    return table.get(method, {}).get(data.name) if data.public else None

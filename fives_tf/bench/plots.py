@@ -4,7 +4,10 @@ import io
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
 
 WIDTH, HEIGHT = 4.2, 3.2  # of a panel, in inches
 COLUMNS = 3
@@ -28,7 +31,8 @@ class Plot:
     """A plot of one panel or more.
 
     Attributes:
-        kind: "bars", each series one pair of height and deviation; "lines"; or "points".
+        kind: "bars", each series one pair of height and deviation; "cut_bars", which do not begin
+            at 0; "lines"; or "points".
         title: What it shows.
         x: What the horizontal axis has; nothing for bars.
         y: What the vertical axis has.
@@ -44,6 +48,16 @@ class Plot:
 
 def draw(plot: Plot) -> dict[str, bytes]:
     """The files of a plot, by their endings."""
+    figure, files = make_figure(plot), {}
+    for ending in ("png", "svg"):
+        buffer = io.BytesIO()
+        figure.savefig(buffer, format=ending, dpi=150)
+        files[ending] = buffer.getvalue()
+    return files
+
+
+def make_figure(plot: Plot) -> "Figure":
+    """The plot as matplotlib has it."""
     from matplotlib.backends.backend_agg import FigureCanvasAgg
     from matplotlib.figure import Figure
 
@@ -58,25 +72,24 @@ def draw(plot: Plot) -> dict[str, bytes]:
         axis.set(title=panel.title, xlabel=plot.x, ylabel=plot.y)
     for axis in axes[len(plot.panels) :]:
         axis.set_visible(False)
-    files = {}
-    for ending in ("png", "svg"):
-        buffer = io.BytesIO()
-        figure.savefig(buffer, format=ending, dpi=150)
-        files[ending] = buffer.getvalue()
-    return files
+    return figure
 
 
 def _bars(axis: Any, panel: Panel) -> None:
-    bars = [(name, *values[0]) for name, values in panel.series.items() if values]
-    if not bars:
-        return
-    names, heights, deviations = zip(*bars, strict=True)
-    axis.bar(names, heights, yerr=deviations, capsize=3, color="#4878a8")
-    low = min(h - d for h, d in zip(heights, deviations, strict=True))
-    high = max(h + d for h, d in zip(heights, deviations, strict=True))
-    room = max(high - low, 1e-4)
-    axis.set_ylim(low - room, high + room / 4)  # from 0 on, all bars would look alike
+    for name, values in panel.series.items():
+        for height, deviation in values:
+            axis.bar([name], [height], yerr=[deviation], capsize=3, color="#4878a8")
     axis.tick_params(axis="x", labelrotation=30)
+
+
+def _cut_bars(axis: Any, panel: Panel) -> None:
+    _bars(axis, panel)
+    bars = [bar for values in panel.series.values() for bar in values]
+    if bars:
+        low = min(height - deviation for height, deviation in bars)
+        high = max(height + deviation for height, deviation in bars)
+        room = max(high - low, 1e-4)
+        axis.set_ylim(low - room, high + room / 4)  # from 0 on, all bars would look alike
 
 
 def _lines(axis: Any, panel: Panel) -> None:
@@ -93,4 +106,4 @@ def _points(axis: Any, panel: Panel) -> None:
             axis.legend(fontsize="small")
 
 
-_DRAW = {"bars": _bars, "lines": _lines, "points": _points}
+_DRAW = {"bars": _bars, "cut_bars": _cut_bars, "lines": _lines, "points": _points}

@@ -35,6 +35,7 @@ class Report:
         tables: The tables.
         plots: The plots, by the names of their files.
         lines: Sentences that follow from the figures.
+        facts: Sentences on how they came about.
     """
 
     title: str
@@ -42,6 +43,7 @@ class Report:
     tables: Sequence[Table] = ()
     plots: dict[str, Plot] = field(default_factory=dict)
     lines: Sequence[str] = ()
+    facts: Sequence[str] = ()
 
 
 def markdown(report: Report, facts: Sequence[str], failures: dict[str, str]) -> str:
@@ -49,7 +51,7 @@ def markdown(report: Report, facts: Sequence[str], failures: dict[str, str]) -> 
 
     Args:
         report: The report.
-        facts: Lines on how it was made.
+        facts: Further sentences on how it was made.
         failures: What went wrong, by the names of the cells.
     """
     parts = [f"# {report.title}"]
@@ -63,7 +65,7 @@ def markdown(report: Report, facts: Sequence[str], failures: dict[str, str]) -> 
     if failures:
         lines = "\n".join(f"- {name}: {message}" for name, message in failures.items())
         parts += ["## What failed", lines]
-    parts += ["## How it was made", "\n".join(f"- {fact}" for fact in facts)]
+    parts += ["## How it was made", "\n".join(f"- {fact}" for fact in (*report.facts, *facts))]
     return "\n\n".join(parts) + "\n"
 
 

@@ -1,6 +1,5 @@
 """What all experiments do: tune each method, run it with several seeds, and gather the figures."""
 
-import dataclasses
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 from typing import Any
@@ -8,10 +7,8 @@ from typing import Any
 from fives_tf.bench.cells import Cell, Result, Store
 from fives_tf.bench.data import Data
 from fives_tf.bench.methods import METHODS, Settings, learning_cell, trial_cell, trials
-from fives_tf.bench.statistics import Spread, stars, welch
-
-Runs = dict[str, dict[str, list[Result]]]
-"""The results of the runs, by row and data set."""
+from fives_tf.bench.statistics import Spread
+from fives_tf.bench.summary import Runs, Summary
 
 
 @dataclass(frozen=True, eq=False)
@@ -98,49 +95,36 @@ class Session:
         found = self.store.fill("run", every)
         runs: Runs = {row: {} for row in rows}
         for (row, name), group in cells.items():
-            names = [cell.name for cell in group if cell]
-            runs[row][name] = [found[one] for one in names if one in found]
+            runs[row][name] = {
+                cell.data.seed: found[cell.name] for cell in group if cell and cell.name in found
+            }
         return runs
 
-
-def on_test(runs: list[Result], metric: str = "auc") -> list[float]:
-    """A figure on test of several runs."""
-    return [run["test"][metric] for run in runs]
-
-
-def summarize(runs: Runs, ours: Iterable[str], outside: Iterable[str] = ()) -> list[dict[str, Any]]:
-    """The spread of each row on each data set, and whether ours are better than all others.
-
-    Ours are tested against the other row of the highest mean, and have stars if they are better.
-
-    Args:
-        runs: The runs.
-        ours: Which rows are tested.
-        outside: Which rows are not among the others that they are tested against.
-    """
-    ours, outside = set(ours), set(outside)
-    summary = []
-    for name in next(iter(runs.values()), {}):
-        figures = {row: on_test(found[name]) for row, found in runs.items()}
-        others = {
-            row: Spread.of(values).mean
-            for row, values in figures.items()
-            if values and row not in ours | outside
+    def figures(self, summary: Summary) -> dict[tuple[str, str], str]:
+        """The AUC of each row as tables have it, by data set and row; it tells of missing runs."""
+        return {
+            (one["dataset"], one["method"]): f"{Spread(**one['auc'])}{one.get('stars', '')}"
+            f"{self.missing(one['dataset'], one['auc']['runs'])}"
+            for one in summary
         }
-        strongest = max(others, key=others.get) if others else None
-        for row, values in figures.items():
-            if not values:
-                continue
-            one = {"dataset": name, "method": row}
-            one["auc"] = dataclasses.asdict(Spread.of(values))
-            losses = on_test(runs[row][name], "log_loss")
-            one["log_loss"] = dataclasses.asdict(Spread.of(losses))
-            if row in ours and strongest:
-                p = welch(values, figures[strongest])
-                better = one["auc"]["mean"] > others[strongest]
-                one |= {"against": strongest, "p": p, "stars": stars(p) if better else ""}
-            summary.append(one)
-    return summary
+
+    def missing(self, name: str, runs: int) -> str:
+        """What is put behind a figure of so many runs on a data set, if there were to be more."""
+        wanted = len(self.data[name])
+        return f" ({runs} of {wanted} runs)" if runs < wanted else ""
+
+    def facts(self) -> list[str]:
+        """How the figures of tuned methods and several runs came about, in words."""
+        seeds = [data.seed for data in next(iter(self.data.values()))]
+        return [
+            f"Runs of each method: {len(seeds)}, with the seeds {seeds}. Of a public data set the "
+            "seed is also that of the split.",
+            "Each method was tuned by the AUC on the validation rows of seed 0, over the grid that "
+            "the JSON file lists with all trials."
+            if self.tried
+            else "Nothing was tuned: each method has the settings that it starts from.",
+            "The test rows are read once for each run, when it is complete.",
+        ]
 
 
 def labels(methods: Iterable[str]) -> dict[str, str]:

@@ -6,7 +6,6 @@ import tensorflow as tf
 
 from fives_tf.bench.learn import make_config
 from fives_tf.config import FitConfig, SearchConfig
-from fives_tf.dataset import Dataset
 from fives_tf.models.build import BUILDERS, Facts, build_fives
 from fives_tf.training.batches import Batches, Source
 
@@ -18,18 +17,17 @@ class Stepping:
         epoch: The steps of an epoch.
     """
 
-    def __init__(self, directory: str, config: dict[str, Any], seed: int):
+    def __init__(self, source: Source, config: dict[str, Any], seed: int):
         """Builds a network.
 
         Args:
-            directory: The dataset directory.
+            source: The rows.
             config: The settings of a fit or of a search, as `config.yaml` has them.
             seed: The seed.
         """
         kind = FitConfig if "model" in config else SearchConfig
         made = make_config(kind, config, seed)
-        dataset = Dataset.open(directory)
-        source, facts = Source(dataset, made.memory), Facts.of(dataset, made)
+        facts = Facts.of(source.dataset, made)
         train = Batches(source, ["train"], made.batch, seed)
         self.epoch = train.steps
         batches = train.stream()

@@ -1,19 +1,28 @@
 """Gradient boosted trees on the raw columns of a log: rows from outside of the paper.
 
 They learn from train and valid together, with the parameters of the protocol; nothing is tuned.
-Categories are given as such, numbers as they are in the log.
+Categories are given as such, numbers as they are in the log. The values of crosses are further
+categories.
 """
 
 import os
+import sys
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from fives_tf.bench.cells import Cell, Result
+from fives_tf import storage
+from fives_tf.bench import facts
+from fives_tf.bench.cells import Cell, Result, Store
 from fives_tf.bench.data import Data
+from fives_tf.cross_fitting import fit_crosses
+from fives_tf.crosses import Cross
 from fives_tf.dataset import Dataset
+from fives_tf.encoding import Encoding
 from fives_tf.errors import UserError
+from fives_tf.schema import SPLITS
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -29,7 +38,7 @@ class Library:
     Attributes:
         label: Its name in tables.
         parameters: Its parameters.
-        differs: Those that are others on some data sets.
+        differs: Those that are others on some public data sets.
     """
 
     label: str
@@ -49,7 +58,8 @@ class Log:
     """The rows of a log.
 
     Attributes:
-        columns: Their columns as numbers, [rows, columns]; NaN where a number is missing.
+        columns: Their columns as numbers, [rows, columns], and the ids of crosses behind them; NaN
+            where a number is missing.
         categorical: Which columns are the numbers of categories.
         label: 1 for a click, 0 for none.
         is_test: Which rows are those of the test split.
@@ -61,21 +71,60 @@ class Log:
     is_test: np.ndarray
 
 
+def tell_obstacles(libraries: Iterable[str]) -> None:
+    """Tells which libraries cannot be used; to be called before hours of other work."""
+    for library in libraries:
+        why = facts.obstacle(library)
+        if why:
+            print(f"{LIBRARIES[library].label}: {why}", file=sys.stderr, flush=True)
+
+
+def obstacle(library: str, data: Data) -> str | None:
+    """Why a library cannot learn from the log of a dataset; None if it can."""
+    return facts.obstacle(library) or (None if has_log(data) else "no log")
+
+
 def has_log(data: Data) -> bool:
-    """Whether the log that a dataset was made from is still where it was."""
+    """Whether there are files where those were that a dataset was made from."""
     inputs = Dataset.open(data.directory).manifest["inputs"]
-    return bool(inputs) and all(os.path.exists(one["path"]) for one in inputs)
+    return bool(inputs) and all(storage.exists(one["path"]) for one in inputs)
 
 
-def tree_cell(library: str, data: Data) -> Cell:
-    """A run of a library."""
+def if_possible(cell: Cell, store: Store) -> Cell | None:
+    """A run of a library, if it is done already or can be done; else None."""
+    possible = cell in store or obstacle(cell.arguments["library"], cell.data) is None
+    return cell if possible else None
+
+
+def tree_cell(
+    library: str, data: Data, crosses: Cell | None = None, given: list[Result] | None = None
+) -> Cell:
+    """A run of a library.
+
+    Args:
+        library: One of LIBRARIES.
+        data: The data.
+        crosses: Where the crosses come from, if it has any.
+        given: The crosses.
+    """
     known = LIBRARIES[library]
-    parameters = known.parameters | known.differs.get(data.name, {})
-    return Cell(data, library, fit_trees, {"library": library, "parameters": parameters})
+    parameters = known.parameters | (known.differs.get(data.name, {}) if data.public else {})
+    arguments = {"library": library, "parameters": parameters}
+    if crosses is None:
+        return Cell(data, library, fit_trees, arguments)
+    what = f"{library}-{crosses.what}"
+    return Cell(data, what, fit_trees, arguments | {"crosses": crosses.name}, given)
 
 
 def fit_trees(
-    directory: str, run: str, seed: int, *, library: str, parameters: dict[str, Any]
+    directory: str,
+    run: str,
+    seed: int,
+    *,
+    library: str,
+    parameters: dict[str, Any],
+    crosses: str = "",
+    given: list[Result] | None = None,
 ) -> Result:
     """Learns trees from train and valid, and reads the test rows once.
 
@@ -85,21 +134,30 @@ def fit_trees(
         seed: The seed.
         library: One of LIBRARIES.
         parameters: What the library takes.
+        crosses: The name of the cell that the crosses come from.
+        given: The crosses.
     """
     from fives_tf.training.metrics import auc, log_loss
 
-    log = read_log(Dataset.open(directory))
+    candidates = [Cross(tuple(one["fields"]), one["score"]) for one in given or []]
+    log = read_log(Dataset.open(directory), candidates)
     threads = int(os.environ.get("OMP_NUM_THREADS", os.cpu_count() or 1))
     predict = _FIT[library](log, parameters, seed, threads)
     label, probability = log.label[log.is_test], predict(log.columns[log.is_test])
     return {
         "config": {"library": library, **parameters},
         "test": {"auc": auc(label, probability), "log_loss": log_loss(label, probability)},
+        "crosses_from": crosses or None,
     }
 
 
-def read_log(dataset: Dataset) -> Log:
-    """Reads the whole log that a dataset was made from, and deals its rows out as it was done."""
+def read_log(dataset: Dataset, crosses: Sequence[Cross] = ()) -> Log:
+    """Reads the whole log that a dataset was made from, and deals its rows out as it was done.
+
+    Args:
+        dataset: The dataset.
+        crosses: Crosses of its fields, which become further columns.
+    """
     import pyarrow as pa
 
     from fives_tf.arrow import single_batch
@@ -107,25 +165,63 @@ def read_log(dataset: Dataset) -> Log:
     from pipelines.pieces import cut_log
     from pipelines.sources import open_log, read_blocks
 
-    schema = dataset.schema
+    _check_files(dataset)
+    schema, encoding = dataset.schema, dataset.encoding
     files = open_log([one["path"] for one in dataset.manifest["inputs"]], schema)
     pieces, total = cut_log(files, schema.format, _BLOCK_BYTES, lambda done: None)
     splitter = Splitter(schema.split, total)
-    batches, labels, splits = [], [], []
+    batches, ids, labels, splits = [], [], [], []
     for piece in pieces:
         for block in read_blocks(piece, schema, _BLOCK_BYTES):
             rows = block.rows
             batches.append(rows.batch)
+            if crosses:
+                ids.append(encoding.encode(rows.batch))
             labels.append(rows.label)
             splits.append(splitter.assign(rows.number, rows.keys, piece.file.split))
-    is_test = np.concatenate(splits) == TEST
-    if np.sum(is_test) != dataset.split("test").rows:
-        raise UserError(
-            f"{dataset.directory}: its log has {np.sum(is_test):,} test rows, and the dataset "
-            f"{dataset.split('test').rows:,}; preprocess the log again."
-        )
+    label, split = np.concatenate(labels), np.concatenate(splits)
+    _check_rows(dataset, label, split)
+    is_test = split == TEST
     batch = single_batch(pa.Table.from_batches(batches).unify_dictionaries())
-    return Log(*_numbers(batch), np.concatenate(labels), is_test)
+    columns, categorical = _numbers(batch)
+    if crosses:
+        own = columns.shape[1]
+        further = _cross_ids(crosses, encoding, np.concatenate(ids), ~is_test)
+        columns = np.column_stack([columns, further])
+        categorical += range(own, columns.shape[1])
+    return Log(columns, categorical, label, is_test)
+
+
+def _check_files(dataset: Dataset) -> None:
+    """Refuses other files than those that a dataset was made from, as far as their size tells."""
+    for one in dataset.manifest["inputs"]:
+        size = storage.size(one["path"])
+        if size != one["bytes"]:
+            found = "is not there" if size is None else f"has {size:,} bytes"
+            raise UserError(
+                f"{one['path']}: {found}, and had {one['bytes']:,} bytes when {dataset.directory} "
+                "was made from it; put the file back, or preprocess the log again."
+            )
+
+
+def _check_rows(dataset: Dataset, label: np.ndarray, split: np.ndarray) -> None:
+    """Refuses a log whose splits are not those of a dataset."""
+    for number, name in enumerate(SPLITS):
+        own, part = split == number, dataset.split(name)
+        rows, clicks = np.count_nonzero(own), np.count_nonzero(label[own])
+        if (rows, clicks) != (part.rows, part.clicks):
+            raise UserError(
+                f"{dataset.directory}: its log has {rows:,} {name} rows with {clicks:,} clicks, "
+                f"and the dataset {part.rows:,} with {part.clicks:,}; preprocess the log again."
+            )
+
+
+def _cross_ids(
+    crosses: Sequence[Cross], encoding: Encoding, ids: np.ndarray, learned: np.ndarray
+) -> np.ndarray:
+    """The ids of crosses within themselves, [rows, crosses]; values are those of learned rows."""
+    fitted = fit_crosses(crosses, encoding, [ids[learned]])
+    return fitted.encode(ids) - fitted.offsets
 
 
 def _numbers(batch: "pa.RecordBatch") -> tuple[np.ndarray, list[int]]:

@@ -8,8 +8,9 @@ from fives_tf.bench.data import Data
 from fives_tf.bench.learn import edge_figures
 from fives_tf.bench.plots import Panel, Plot
 from fives_tf.bench.render import Report, Table
-from fives_tf.bench.session import Session, summarize
-from fives_tf.bench.statistics import Spread, correlations
+from fives_tf.bench.session import Session
+from fives_tf.bench.statistics import correlations
+from fives_tf.bench.summary import STARS, summarize, welch_lines
 
 METHOD = "fives_paper"
 LABELS = {"random": "Random", "scratch": "LFS", "fives": "FIVES", "finetune": "FT"}
@@ -39,7 +40,7 @@ def run(session: Session) -> Report:
         return lambda data: session.cell(METHOD, data, settings)
 
     runs = session.run({row: make(settings) for row, settings in variants.items()})
-    summary = summarize(runs, ())
+    summary = summarize(runs, {"fives": ("random", "scratch", "finetune")})
     points = _points(session, make(variants["fives"]))
     related = [
         {"dataset": name, "layer": layer, "of": axis, **correlations(*_axes(group, axis))}
@@ -47,7 +48,7 @@ def run(session: Session) -> Report:
         for layer, group in _layers(every).items()
         for axis in AXES
     ]
-    found = {(one["dataset"], one["method"]): Spread(**one["auc"]) for one in summary}
+    texts = session.figures(summary)
     tables = [
         Table(
             "Correlation of the entries of A with the AUC of the cross that they indicate",
@@ -69,19 +70,26 @@ def run(session: Session) -> Report:
             "Test AUC",
             ("network", *session.data),
             [
-                (label, *(str(found.get((name, row), "failed")) for name in session.data))
+                (label, *(texts.get((name, row), "failed") for name in session.data))
                 for row, label in LABELS.items()
             ],
             "Mean and standard deviation over the runs. Random: as many edges at random. LFS: "
             "learned from scratch with the edges found. FIVES: as the search left it. FT: "
-            "fine-tuned from there.",
+            f"fine-tuned from there. Stars: better than the strongest of the others, {STARS}",
         ),
     ]
     plots = {"usefulness-networks": bar_plot("Networks with edges of several kinds", LABELS, runs)}
     if points:
         plots["usefulness-edges"] = _scatter(points)
     figures = {"summary": summary, "correlations": related}
-    return Report("Usefulness of the crosses (figures 5 and 6)", figures, tables, plots)
+    return Report(
+        "Usefulness of the crosses (figures 5 and 6)",
+        figures,
+        tables,
+        plots,
+        welch_lines(summary, LABELS),
+        session.facts(),
+    )
 
 
 def _points(session: Session, make: Callable[[Data], Cell]) -> dict[str, list[Result]]:

@@ -30,7 +30,7 @@ def add_flags(parser: argparse.ArgumentParser) -> None:
         metavar="EXPERIMENT",
         help="table2: how well each method predicts; table3: what the crosses of each generator "
         "add to a logistic regression; ablation: FIVES without its parts; usefulness: whether the "
-        "edges it finds are useful; efficiency: convergence, and the time of an epoch",
+        "edges it finds are useful; efficiency: convergence, and the time of an epoch, of one run",
     )
     parser.add_argument(
         "--work",

@@ -13,7 +13,7 @@ from fives_tf.config import FTRL_RATE, Config, FitConfig, SearchConfig
 from fives_tf.cross_encoding import CrossEncoding
 from fives_tf.dataset import Dataset
 from fives_tf.frequency import coarse_rows, frequencies
-from fives_tf.models.autofis import FIRST_GATE, AutoFIS
+from fives_tf.models.autofis import MOST_FIRST_GATE, AutoFIS
 from fives_tf.models.autoint import AutoInt
 from fives_tf.models.base import ClickModel, CrossPenalty, replicas
 from fives_tf.models.dnn import DNN
@@ -230,10 +230,11 @@ def build_network(
         )
         first_order_l2 = 0.0  # FTRL has it
     if searching:
-        # So that a pair whose gradients cancel each other out is gone in the end.
-        optimizers["gates"] = make_optimizer(
-            "grda", GRDA_RATE, c=FIRST_GATE / steps**GRDA_MU, mu=GRDA_MU
-        )
+        # So that a pair whose gradients cancel each other out is gone in the end. The authors' 5e-4
+        # does so after 7,000 steps.
+        rate = GRDA_RATE * _scale(config)
+        c = MOST_FIRST_GATE / (rate ** (0.5 + GRDA_MU) * steps**GRDA_MU)
+        optimizers["gates"] = make_optimizer("grda", rate, c=c, mu=GRDA_MU)
     return kind(
         len(facts.fields) + (len(facts.crosses.fields) if facts.crosses else 0),
         facts.every_frequency,

@@ -5,7 +5,6 @@ from typing import Any
 import keras
 import tensorflow as tf
 
-from fives_tf.errors import UserError
 from fives_tf.models.embedded import Drop, EmbeddedModel, Network, Parameter
 from fives_tf.models.layers import attention, attention_parameters, project
 
@@ -41,14 +40,9 @@ class FiGNN(EmbeddedModel):
             *args: See `EmbeddedModel`.
             dim: The dimension of the embedding and of the nodes' states.
             layers: The number of steps.
-            heads: The number of heads of the self-attention.
+            heads: The number of heads of the self-attention, a divisor of `dim`.
             **options: See `EmbeddedModel`.
         """
-        if dim % heads:
-            raise UserError(
-                f"`heads`: expected a divisor of `dim`, which is {dim}, as each head has its part "
-                f"of it. Received: {heads}."
-            )
         glorot = keras.initializers.GlorotUniform
         parameters = [
             *attention_parameters(0, dim, dim),

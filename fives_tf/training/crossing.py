@@ -86,16 +86,15 @@ class Crossing:
         at all may be the best, too, unless crosses are to have weights in any case.
         """
         base, outcome = self._regression()
-        model = base
         tell(f"no crosses: log loss {outcome.evaluation.log_loss:.5f} on valid")
         none = CrossEncoding([], self._encoding)
-        ranked = left = self._ranked(best_of_orders(crosses, SHORT_LIST), model)
-        best = Crossed(none, first_order(model), outcome.evaluation, ranked)
+        ranked = left = self._ranked(crosses, base)
+        best, model = Crossed(none, first_order(base), outcome.evaluation, ranked), base
         counts = sorted({min(count, len(ranked)) for count in COUNTS} - {0})
         chosen: list[Cross] = []
         for count in counts:
             if chosen:
-                left = self._ranked(left, model, len(chosen))
+                left = self._ranked(left, model, known=len(chosen))
             more = count - len(chosen)
             chosen, left = chosen + left[:more], left[more:]
             fitted = self._fit(with_figures(chosen, ranked), "train")
@@ -150,34 +149,46 @@ class Crossing:
             crosses: The crosses, the best of each order first.
             least: How many are wanted; so many of each order are ranked at least.
         """
+        if self._are_ranked:
+            return list(crosses)
         base, _ = self._regression()
-        return self._ranked(best_of_orders(crosses, max(SHORT_LIST, least)), base)
+        return self._ranked(crosses, base, least)
+
+    @property
+    def _are_ranked(self) -> bool:
+        return self._config.rank == "given"
 
     def _regression(self) -> tuple[LogisticRegression, Outcome]:
         """The regression on the fields alone."""
         return fit_regression(self._config, self._facts, self._source, self._directory)
 
     def _ranked(
-        self, crosses: Sequence[Cross], base: LogisticRegression, known: int = 0
+        self,
+        crosses: Sequence[Cross],
+        base: LogisticRegression,
+        least: int = 0,
+        known: int = 0,
     ) -> list[Cross]:
-        """The crosses with their gains over a regression that knows some crosses already.
+        """The best crosses of each order with their gains, the greatest first.
 
-        The chief ranks them once. Ids follow from this order, so that workers that rounded
-        otherwise, or a resumed run on other devices, must not rank anew. They stay as they are if
-        they are ranked already.
+        They stay as they are if they are ranked already. The chief ranks them once. Ids follow from
+        this order, so that workers that rounded otherwise, or a resumed run on other devices, must
+        not rank anew.
 
         Args:
             crosses: The crosses.
-            base: The regression.
-            known: How many crosses it has.
+            base: The regression that they are to add to.
+            least: How many of each order are ranked at least.
+            known: How many crosses the regression has already.
         """
-        if self._config.rank == "given":
+        if self._are_ranked:
             return list(crosses)
         path = storage.join(self._directory, CHECKPOINTS, RANKING.format(known))
 
         def rank() -> None:
             if not storage.exists(path):
-                storage.write(path, crosses_format.to_json(by_gain(self._gains(crosses, base))))
+                short = best_of_orders(crosses, max(SHORT_LIST, least))
+                storage.write(path, crosses_format.to_json(by_gain(self._gains(short, base))))
 
         on_chief(rank)
         return crosses_format.from_json(storage.read(path), path)

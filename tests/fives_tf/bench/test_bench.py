@@ -1,6 +1,7 @@
 """Every experiment from end to end on a small log; no figure of theirs is judged."""
 
 import importlib
+import re
 
 import pytest
 
@@ -46,14 +47,19 @@ def test_table2_compares_all_methods_and_shares_its_cells(bench, tmp_path):
     ]
     assert names(tmp_path, "runs") == set()
     before = names(tmp_path)
-    assert bench("table2", tmp_path, "--runs=1").stderr == ""
+    assert "run 1 of" not in bench("table2", tmp_path, "--runs=1").stderr
     assert names(tmp_path) == before
     # Of the next experiment the whole form and nothing else is known.
     told = bench("ablation", tmp_path, "--runs=1").stderr
     assert "run 1 of 2: dataset 0 fives_paper" in told
     check_page(tmp_path, "ablation", ["ablation-dependencies", "ablation-rescaling"])
-    rows = [one["method"] for one in result(tmp_path, "ablation")["summary"]]
-    assert rows == ["fives", "no_dependencies", "no_rescaling", "fives_lr", "no_rescaling_lr"]
+    summary = {one["method"]: one for one in result(tmp_path, "ablation")["summary"]}
+    assert list(summary) == [
+        *("fives", "no_dependencies", "no_rescaling"),
+        *("fives_lr", "no_rescaling_lr"),
+    ]
+    assert set(summary["fives"]["p_values"]) == {"no_dependencies", "no_rescaling"}
+    assert set(summary["fives_lr"]["p_values"]) == {"no_rescaling_lr"}
 
 
 @pytest.mark.slow
@@ -62,13 +68,29 @@ def test_table3_compares_generators_by_a_regression(bench, tmp_path):
     assert done.returncode == 0, done.stderr
     found = result(tmp_path, "table3")
     summary = {one["method"]: one for one in found["summary"]}
-    assert list(summary) == ["lr", "random", "cmi", "autocross", "fives_score", "fives_gain"]
+    rows = ["lr", "random", "cmi", "autocross", "fives_score", "fives_gain"]
+    assert list(summary) == [*rows, "lightgbm", "lightgbm_fives"]
+    assert set(summary["fives_gain"]["p_values"]) == {"lr", "random", "cmi", "autocross"}
     base = summary["lr"]["auc"]["mean"]
     cmi = summary["cmi"]
     assert cmi["improvement"] == pytest.approx(100 * (cmi["auc"]["mean"] / base - 1))
-    fits = [cell for cell in found["cells"] if cell["what"] == "lr"]
-    assert {found["configs"][cell["config"]]["rank"] for cell in fits} == {"gain", "given"}
-    assert "Improvement over LR in %" in check_page(tmp_path, "table3")
+    cells = {cell["cell"]: cell for cell in found["cells"]}
+    origins = {
+        cell["what"]: cells[cell["crosses_from"]]["what"]
+        for cell in cells.values()
+        if cell.get("crosses_from")
+    }
+    assert origins == {
+        "lr-random-given": "random",
+        "lr-cmi-given": "cmi",
+        "lr-autocross-given": "autocross",
+        "lr-fives-given": "fives",
+        "lr-fives-gain": "fives",
+        "lightgbm-lr-fives-gain": "lr-fives-gain",
+    }
+    page = check_page(tmp_path, "table3")
+    assert "Improvement over LR in %" in page
+    assert page.count("| LightGBM with FIVES crosses | 0.") == 1
 
 
 @pytest.mark.slow
@@ -81,13 +103,16 @@ def test_usefulness_relates_edges_to_crosses(bench, tmp_path):
     related = {(one["layer"], one["of"]): one for one in found["correlations"]}
     assert set(related) == {(layer, of) for layer in (1, 2) for of in ("soft", "strength")}
     assert all(abs(one["pearson"]) <= 1 for one in related.values())
-    check_page(tmp_path, "usefulness", ["usefulness-networks", "usefulness-edges"])
+    page = check_page(tmp_path, "usefulness", ["usefulness-networks", "usefulness-edges"])
+    fives = found["summary"][2]
+    assert set(fives["p_values"]) == {"random", "scratch", "finetune"}
+    assert "- dataset: FIVES against the strongest other, " in page
 
 
 @pytest.mark.slow
 def test_efficiency_follows_and_times_the_networks(bench, tmp_path, monkeypatch):
     monkeypatch.setattr(efficiency, "REPEATS", 2)
-    done = bench("efficiency", tmp_path, "--runs=1", epochs=3, search_epochs=3)
+    done = bench("efficiency", tmp_path, "--runs=9")
     assert done.returncode == 0, done.stderr
     found = result(tmp_path, "efficiency")
     assert set(found["curves"]["dataset"]) == set(efficiency.ROWS)
@@ -99,7 +124,10 @@ def test_efficiency_follows_and_times_the_networks(bench, tmp_path, monkeypatch)
     assert all(len(times["step_seconds"][method]) == 2 for method in efficiency.ROWS)
     assert {one["reached"] for one in found["criteria"]} <= {True, False}
     assert done.stdout.count("reached") == 2
-    check_page(tmp_path, "efficiency", ["efficiency-convergence", "efficiency-epochs"])
+    page = check_page(tmp_path, "efficiency", ["efficiency-convergence", "efficiency-epochs"])
+    assert (found["seeds"], found["tuned"]) == ([0], False)
+    assert "the test rows are not read" in page
+    assert "Runs of each method" not in page
 
 
 def test_a_method_that_fails_is_told_at_the_end(bench, tmp_path):
@@ -136,7 +164,7 @@ def absent(monkeypatch):
 
     def find(name: str):
         if name in packages:
-            raise ImportError(name)
+            raise ModuleNotFoundError(name=name)
         return importlib.__dict__["import_module"](name)
 
     class Importing:
@@ -156,21 +184,35 @@ def test_a_library_that_is_not_installed_leaves_a_row_that_says_so(
     done = bench("table2", tmp_path, "--runs=1")
     assert done.returncode == 0, done.stderr
     assert done.stdout.count("not installed: pip install 'fives-tf[bench]'") == 3
-    assert {one["method"] for one in result(tmp_path, "table2")["summary"]} == {"lr"}
+    assert done.stderr.startswith("LightGBM: not installed")  # before all other work
+    found = result(tmp_path, "table2")
+    assert {one["method"] for one in found["summary"]} == {"lr"}
+    (cell,) = found["cells"]
+    assert found["seconds"] == cell["seconds"] > 0
+    assert found["versions"]["tensorflow"] == [cell["versions"]["tensorflow"]]
+    assert not found["tuned"]
 
 
 def test_what_every_experiment_needs_is_asked_for_first(bench, tmp_path, absent):
     absent.add("scipy")
     done = bench("table2", tmp_path)
     assert done.returncode == 2
-    assert "scipy is needed and not installed; pip install 'fives-tf[bench]'" in done.stderr
+    assert "scipy is needed and not installed: pip install 'fives-tf[bench]'." in done.stderr
 
 
 def test_a_dataset_whose_log_is_gone_has_no_trees(bench, tmp_path, monkeypatch):
     from fives_tf.bench import table2, trees
 
     monkeypatch.setattr(table2, "METHODS", {"lr": METHODS["lr"]})
+    monkeypatch.setattr(trees, "LIBRARIES", {"lightgbm": trees.LIBRARIES["lightgbm"]})
+    has_log = trees.has_log
     monkeypatch.setattr(trees, "has_log", lambda data: False)
     done = bench("table2", tmp_path, "--runs=1")
     assert done.returncode == 0
     assert "LightGBM\tno log" in done.stdout
+    monkeypatch.setattr(trees, "has_log", has_log)
+    assert "LightGBM\t0." in bench("table2", tmp_path, "--runs=1").stdout
+    # What was computed while it was there is used, and the missing run of another seed is told.
+    monkeypatch.setattr(trees, "has_log", lambda data: False)
+    done = bench("table2", tmp_path, "--runs=2")
+    assert re.search(r"LightGBM\t0\.\d+ ± 0\.0000 \(1 of 2 runs\)", done.stdout)

@@ -2,15 +2,18 @@
 
 import dataclasses
 import json
+from importlib.metadata import version
 from pathlib import Path
 
 import pytest
 
+from fives_tf.bench import cells
 from fives_tf.bench.cells import Cell, Store
 from fives_tf.bench.data import Data
+from fives_tf.bench.facts import all_versions
 from fives_tf.errors import UserError
 
-DATA = Data("log", 0, "dataset", 100, 5, "identity")
+DATA = Data("log", 0, "dataset", 100, 5, "identity", False)
 
 
 def count(directory: str, run: str, seed: int, *, number: int, given: int = 0) -> dict:
@@ -46,15 +49,15 @@ def test_a_cell_is_computed_once_whoever_asks(store, tmp_path, capsys):
 
 def test_all_that_decides_a_result_makes_another_cell():
     elsewhere = dataclasses.replace(DATA, directory="moved")
-    cells = [
+    every = [
         Cell(DATA, "count", count, {"number": 1}),
         Cell(DATA, "count", count, {"number": 2}),
         Cell(DATA, "count", other, {"number": 1}),
         Cell(dataclasses.replace(DATA, seed=1), "count", count, {"number": 1}),
         Cell(dataclasses.replace(DATA, identity="x"), "count", count, {"number": 1}),
     ]
-    assert len({cell.name for cell in cells}) == len(cells)
-    assert Cell(elsewhere, "count", count, {"number": 1}).name == cells[0].name
+    assert len({cell.name for cell in every}) == len(every)
+    assert Cell(elsewhere, "count", count, {"number": 1}).name == every[0].name
 
 
 @pytest.mark.parametrize("keep", [False, True])
@@ -78,11 +81,41 @@ def test_what_only_other_cells_need_is_no_part_of_the_result(store):
     cell = Cell(DATA, "heavy", heavy, {})
     found = store.fill("run", [cell])
     assert found[cell.name]["crosses"] == [1]
-    assert set(store.used[cell.name]) == {
-        *("dataset", "seed", "what", "test"),
-        *("seconds", "cpu_seconds"),
+    used = store.used[cell.name]
+    assert set(used) == {
+        *("cell", "dataset", "seed", "what", "test", "crosses_from"),
+        *("seconds", "cpu_seconds", "versions"),
     }
+    assert (used["cell"], used["crosses_from"]) == (cell.name, "another")
 
 
 def heavy(directory: str, run: str, seed: int) -> dict:
-    return {"crosses": [1], "adjacency": {}, "test": {"auc": 0.5, "log_loss": 0.7}}
+    return {
+        "crosses": [1],
+        "crosses_from": "another",
+        "adjacency": {},
+        "test": {"auc": 0.5, "log_loss": 0.7},
+    }
+
+
+def test_a_cell_keeps_the_versions_that_made_it(store, tmp_path, monkeypatch):
+    cell = Cell(DATA, "count", count, {"number": 1})
+    assert store.fill("run", [cell])[cell.name]["versions"]["tensorflow"]
+    assert cell in store
+    monkeypatch.setattr(cells, "versions", lambda packages: {"tensorflow": "later"})
+    later = Cell(DATA, "count", count, {"number": 2})
+    store.fill("run", [later])
+    again = Store(tmp_path).fill("run", [cell, later])
+    found = all_versions(one["versions"] for one in again.values())
+    assert found["tensorflow"] == sorted([version("tensorflow"), "later"])
+
+
+def test_a_figure_that_is_no_number_is_a_failure(store):
+    cell = Cell(DATA, "diverged", diverged, {})
+    assert store.fill("run", [cell]) == {}
+    assert "ValueError" in store.failures[cell.name]
+    assert cell not in store
+
+
+def diverged(directory: str, run: str, seed: int) -> dict:
+    return {"test": {"auc": float("nan")}}

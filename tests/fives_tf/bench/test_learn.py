@@ -4,7 +4,8 @@ import itertools
 
 import numpy as np
 
-from fives_tf.bench.learn import draw, edge_figures, indicated
+from fives_tf.bench.learn import draw, edge_figures, fit, indicated
+from fives_tf.bench.methods import learning_cell
 from fives_tf.crosses import single_feature_auc
 from fives_tf.dataset import Dataset
 from fives_tf.training.batches import Source
@@ -60,3 +61,20 @@ def test_random_crosses_have_no_order(small_data):
     assert sorted(orders) == [2] * 6 + [3] * 6
     assert orders != sorted(orders)
     assert found == draw(small_data.directory, "", 0, counts={"2": 6, "3": 6})["crosses"]
+
+
+def test_a_fit_tells_its_crosses_and_where_they_come_from(small_data, tmp_path):
+    settings = {"lr_epochs": 1, "batch": 512, "xla": False, "top": 1, "rank": "given"}
+    config = learning_cell("lr", small_data, settings).arguments["config"]
+    given = draw(small_data.directory, "", 0, counts={"2": 2})["crosses"]
+    found = fit(
+        small_data.directory,
+        str(tmp_path),
+        0,
+        config=config,
+        test=False,
+        crosses="dataset-0-random",
+        given=given,
+    )
+    assert found["crosses"] == given[:1]
+    assert (found["chosen"], found["crosses_from"]) == ({"2": 1}, "dataset-0-random")

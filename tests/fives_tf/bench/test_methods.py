@@ -5,14 +5,15 @@ import dataclasses
 import pytest
 
 from fives_tf.bench import paper
-from fives_tf.bench.cells import Store
+from fives_tf.bench.cells import Cell, Store
 from fives_tf.bench.data import Data
+from fives_tf.bench.learn import generate
 from fives_tf.bench.methods import METHODS, learning_cell, trial_cell, trials
-from fives_tf.bench.session import Session, summarize
+from fives_tf.bench.session import Session
 from fives_tf.config import PAPER
 from fives_tf.training.batches import Source
 
-ADULT = Data("adult", 0, "dataset", 29_000, 14, "identity")
+ADULT = Data("adult", 0, "dataset", 29_000, 14, "identity", True)
 
 
 @pytest.mark.parametrize(
@@ -51,10 +52,29 @@ def test_settings_are_those_of_the_paper_and_of_the_data():
     )
     criteo = dataclasses.replace(ADULT, name="criteo")
     assert learning_cell("dnn", criteo, {}).arguments["config"]["batch"] == 1024
-    own = dataclasses.replace(ADULT, name="own", rows=300_000)
+    own = dataclasses.replace(ADULT, rows=300_000, public=False)  # though it is called adult
     assert learning_cell("dnn", own, {}).arguments["config"]["batch"] == 512
     fives = learning_cell("fives_paper", ADULT, {"hidden": (1,), "dim": 8}).arguments["config"]
     assert {**fives, "dim": 16}.items() >= {**PAPER, "dim": 16, "batch": 128}.items()
+
+
+@pytest.mark.parametrize("method", ["fives", "fives_paper"])
+def test_no_order_is_higher_than_there_are_columns_unless_it_is_given(method):
+    few = dataclasses.replace(ADULT, columns=2)
+    assert learning_cell(method, few, {}).arguments["config"]["order"] == 2
+    assert learning_cell(method, ADULT, {}).arguments["config"]["order"] == 3
+    assert learning_cell(method, few, {"order": 9}).arguments["config"]["order"] == 9
+
+
+def test_the_name_of_a_fit_tells_where_its_crosses_come_from():
+    def fit(source, rank):
+        crosses = Cell(ADULT, source, generate, {"method": source})
+        return learning_cell("lr", ADULT, {"rank": rank}, crosses=crosses, given=[])
+
+    cells = [fit("cmi", "given"), fit("random", "given"), fit("fives", "gain")]
+    assert [cell.what for cell in cells] == ["lr-cmi-given", "lr-random-given", "lr-fives-gain"]
+    assert fit("cmi", "given").name == cells[0].name  # one cell for all who ask
+    assert learning_cell("lr", ADULT, {}).what == "lr"
 
 
 def test_equal_settings_are_one_cell():
@@ -88,30 +108,9 @@ def test_tuning_chooses_by_valid_and_never_reads_test(small_data, tmp_path, monk
     assert session.tuned["dataset", "lr"] == {}
 
 
-def test_fives_is_tested_against_the_strongest_other_method():
-    def runs(*figures):
-        return {"log": [{"test": {"auc": auc, "log_loss": 1 - auc}} for auc in figures]}
-
-    found = summarize(
-        {
-            "fives": runs(0.90, 0.91, 0.92),
-            "weak": runs(0.5, 0.6, 0.55),
-            "strong": runs(0.80, 0.81, 0.82),
-            "trees": runs(0.95, 0.96, 0.97),
-            "failed": {"log": []},
-        },
-        ours=("fives",),
-        outside=("trees",),
-    )
-    fives, weak, strong, trees = found
-    assert (fives["against"], fives["stars"]) == ("strong", "**")
-    assert fives["auc"]["mean"] == pytest.approx(0.91)
-    assert fives["log_loss"]["mean"] == pytest.approx(0.09)
-    assert all("stars" not in one for one in (weak, strong, trees))
-    worse = summarize({"fives": runs(0.1, 0.2, 0.11), "other": runs(0.8, 0.9, 0.85)}, ("fives",))
-    assert (worse[0]["stars"], worse[0]["p"] < 0.05) == ("", True)
-
-
 def test_the_figures_of_the_paper_are_of_methods_that_there_are():
     assert set(paper.AUC) <= set(METHODS)
     assert all(tuple(row) == paper.DATASETS for row in paper.AUC.values())
+    assert paper.figure(paper.AUC, "lr", ADULT) == 0.8836
+    assert paper.figure(paper.AUC, "lr", dataclasses.replace(ADULT, public=False)) is None
+    assert paper.figure(paper.AUC, "fives", ADULT) is None

@@ -1,0 +1,55 @@
+"""Which data a benchmark takes, and what it refuses before it begins."""
+
+import json
+import shutil
+from pathlib import Path
+
+import pytest
+
+from fives_tf.bench.data import prepare
+from fives_tf.cross_fitting import fit_crosses
+from fives_tf.crosses import Cross
+from fives_tf.dataset import Dataset
+from fives_tf.errors import UserError
+from fives_tf.training.batches import Source
+
+
+@pytest.fixture
+def directory(small_dataset, tmp_path) -> Path:
+    """A dataset directory of one's own that has the name of a public data set."""
+    return Path(shutil.copytree(small_dataset, tmp_path / "mine" / "adult"))
+
+
+def describe(directory):
+    return prepare([str(directory)], range(2), Path("absent"), Path("absent"), 1)
+
+
+def test_a_directory_is_no_public_data_set_whatever_its_name(directory):
+    found = describe(directory)["adult"]
+    assert [(data.seed, data.public, data.columns) for data in found] == [
+        (0, False, 5),
+        (1, False, 5),
+    ]
+
+
+@pytest.mark.parametrize("split", ["train", "valid", "test"])
+def test_a_split_of_one_class_is_refused(directory, split):
+    path = directory / "dataset.json"
+    manifest = json.loads(path.read_text())
+    for shard in manifest["splits"][split]["shards"]:
+        shard["clicks"] = 0
+    path.write_text(json.dumps(manifest))
+    with pytest.raises(UserError, match=f"the {split} split has 0 clicks"):
+        describe(directory)
+
+
+def test_a_dataset_with_crosses_among_its_fields_is_refused(directory):
+    dataset = Dataset.open(str(directory))
+    encoding = dataset.encoding
+    crosses = [Cross(tuple(field.name for field in encoding.fields[:2]), 1.0)]
+    fitted = fit_crosses(crosses, encoding, [Source(dataset).arrays("train")[0]])
+    for name, content in fitted.to_files().items():
+        (directory / name).parent.mkdir(exist_ok=True)
+        (directory / name).write_bytes(content)
+    with pytest.raises(UserError, match="has crosses among its fields"):
+        describe(directory)

@@ -1,0 +1,17 @@
+"""Where bars begin."""
+
+from fives_tf.bench.plots import Panel, Plot, make_figure
+
+
+def lowest(kind):
+    panel = Panel("log", {"one": [(0.80, 0.01)], "other": [(0.82, 0.02)], "failed": []})
+    (axis,) = make_figure(Plot(kind, "title", "", "y", [panel])).axes
+    assert [bar.get_height() for bar in axis.patches] == [0.80, 0.82]
+    low, high = axis.get_ylim()
+    assert high > 0.84
+    return low
+
+
+def test_bars_begin_at_0_unless_they_are_cut():
+    assert lowest("bars") == 0
+    assert 0.7 < lowest("cut_bars") < 0.79
