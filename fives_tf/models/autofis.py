@@ -12,8 +12,7 @@ from fives_tf.models.base import replicas
 from fives_tf.models.embedded import Drop, EmbeddedModel, Network, Parameter
 from fives_tf.models.layers import HIDDEN, hidden_layers, hidden_parameters
 
-FIRST_GATE = 0.6
-_SPREAD = 1e-3  # of the first gates
+LEAST_FIRST_GATE, MOST_FIRST_GATE = 0.599, 0.601
 _MOMENTUM = 0.99
 _EPSILON = 1e-3
 
@@ -53,7 +52,7 @@ class AutoFIS(EmbeddedModel):
         """
         pairs = np.array(list(itertools.combinations(range(fields), 2)), np.int32).reshape(-1, 2)
         parameters = [
-            Parameter("gates", (len(pairs),), _near_first_gate),
+            Parameter("gates", (len(pairs),), _first_gates),
             *hidden_parameters(fields * dim, hidden),
         ]
         super().__init__(parameters, fields, *args, dim=dim, jit=False, **options)
@@ -96,5 +95,5 @@ class AutoFIS(EmbeddedModel):
         return mean, variance
 
 
-def _near_first_gate(seed: int) -> keras.initializers.Initializer:
-    return keras.initializers.RandomUniform(FIRST_GATE - _SPREAD, FIRST_GATE + _SPREAD, seed)
+def _first_gates(seed: int) -> keras.initializers.Initializer:
+    return keras.initializers.RandomUniform(LEAST_FIRST_GATE, MOST_FIRST_GATE, seed)

@@ -12,7 +12,7 @@ from fives_tf.config import FTRL_RATE, Config, FitConfig, SearchConfig
 from fives_tf.cross_encoding import CrossEncoding
 from fives_tf.dataset import Dataset
 from fives_tf.frequency import coarse_rows, frequencies
-from fives_tf.models.autofis import FIRST_GATE, AutoFIS
+from fives_tf.models.autofis import MOST_FIRST_GATE, AutoFIS
 from fives_tf.models.autoint import AutoInt
 from fives_tf.models.base import ClickModel, replicas
 from fives_tf.models.dnn import DNN
@@ -194,7 +194,7 @@ def build_network(
     if searching:
         # So that a pair whose gradients cancel each other out is gone in the end.
         optimizers["gates"] = make_optimizer(
-            "grda", GRDA_RATE, c=FIRST_GATE / steps**GRDA_MU, mu=GRDA_MU
+            "grda", GRDA_RATE, c=MOST_FIRST_GATE / steps**GRDA_MU, mu=GRDA_MU
         )
     return kind(
         len(facts.fields) + (len(facts.crosses.fields) if facts.crosses else 0),

@@ -88,7 +88,8 @@ class Crossing:
         model, outcome = self._regression()
         tell(f"no crosses: log loss {outcome.evaluation.log_loss:.5f} on valid")
         none = CrossEncoding([], self._encoding)
-        ranked = left = self._ranked(best_of_orders(crosses, SHORT_LIST), model)
+        short = crosses if self._are_ranked else best_of_orders(crosses, SHORT_LIST)
+        ranked = left = self._ranked(short, model)
         best = Crossed(none, first_order(model), outcome.evaluation, ranked)
         counts = sorted({min(count, len(ranked)) for count in COUNTS} - {0})
         chosen: list[Cross] = []
@@ -137,8 +138,14 @@ class Crossing:
             crosses: The crosses, the best of each order first.
             least: How many are wanted; so many of each order are ranked at least.
         """
+        if self._are_ranked:
+            return list(crosses)
         base, _ = self._regression()
         return self._ranked(best_of_orders(crosses, max(SHORT_LIST, least)), base)
+
+    @property
+    def _are_ranked(self) -> bool:
+        return self._config.rank == "given"
 
     def _regression(self) -> tuple[LogisticRegression, Outcome]:
         """The regression on the fields alone."""
@@ -158,7 +165,7 @@ class Crossing:
             base: The regression.
             known: How many crosses it has.
         """
-        if self._config.rank == "given":
+        if self._are_ranked:
             return list(crosses)
         path = storage.join(self._directory, CHECKPOINTS, RANKING.format(known))
 

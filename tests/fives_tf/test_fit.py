@@ -252,7 +252,9 @@ def test_the_crosses_of_a_fit_can_be_given_to_another_one(fitted, dataset, tmp_p
     assert [cross.fields for cross in result.crosses] == [PLANTED]
 
 
-def test_crosses_can_stay_in_the_order_in_which_they_are_given(dataset, pairs, tmp_path):
+def test_crosses_can_stay_in_the_order_in_which_they_are_given(
+    dataset, pairs, tmp_path, monkeypatch
+):
     given = [tuple(cross["fields"]) for cross in json.loads(pairs.read_bytes())["crosses"]]
     run = tmp_path / "top"
     first = fives_tf.fit(dataset, run, crosses=pairs, rank="given", top=2, **SHORT)
@@ -261,6 +263,11 @@ def test_crosses_can_stay_in_the_order_in_which_they_are_given(dataset, pairs, t
     assert [cross.fields for cross in best.crosses] == given[: len(best.crosses)]
     stages = {line["stage"] for line in metrics(tmp_path / "best")}
     assert {"lr", "crosses-1", "crosses-3"} <= stages
+    monkeypatch.setattr(crossing, "COUNTS", (len(given),))
+    monkeypatch.setattr(crossing, "SHORT_LIST", 2)
+    every = fives_tf.fit(dataset, tmp_path / "every", crosses=pairs, rank="given", **SHORT)
+    assert f"crosses-{len(given)}" in {line["stage"] for line in metrics(tmp_path / "every")}
+    assert len(every.crosses) in (0, len(given)), "what is ranked already is not cut short"
     assert not list(tmp_path.glob("*/checkpoints/ranking*"))
 
 

@@ -4,9 +4,10 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
+from fives_tf.config import FitConfig
 from fives_tf.errors import UserError
-from fives_tf.models.autofis import FIRST_GATE, AutoFIS
-from fives_tf.models.build import NETWORKS
+from fives_tf.models.autofis import LEAST_FIRST_GATE, MOST_FIRST_GATE, AutoFIS
+from fives_tf.models.build import NETWORKS, Facts, build_network
 from fives_tf.models.fignn import FiGNN
 from fives_tf.training.metrics import auc
 from fives_tf.training.optimizers import make_optimizer
@@ -169,8 +170,20 @@ def test_autofis_starts_with_all_gates_open():
     optimizers = {group: make_optimizer("sgd", 0.1) for group in groups}
     model = AutoFIS(slow.FIELDS, slow.FREQUENCY, slow.BATCH, optimizers)
     gates = model.network["gates"].numpy()
-    np.testing.assert_allclose(gates, FIRST_GATE, atol=1e-3)
+    assert ((gates >= LEAST_FIRST_GATE) & (gates <= MOST_FIRST_GATE)).all()
     assert len(set(gates)) == len(gates)
+
+
+def test_a_gate_of_autofis_that_nothing_holds_up_is_0_at_the_end_of_the_search():
+    facts = Facts(("a", "b"), ("a", "b"), np.full(4, 0.5), None, rows=100, click_rate=0.3)
+    steps = 7
+    model = build_network(FitConfig(model="autofis", batch=4), facts, steps, searching=True)
+    [gates] = model._groups()["gates"]
+    gates.assign([MOST_FIRST_GATE])
+    for step in range(steps):
+        assert gates.numpy() > 0, step
+        model.learners()["gates"].apply([tf.zeros(1)], [gates])
+    np.testing.assert_allclose(gates.numpy(), 0.0, atol=1e-7)
 
 
 def test_heads_of_fignn_share_the_dimension():
