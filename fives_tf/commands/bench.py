@@ -1,6 +1,7 @@
 """`fives bench`: reproduces the tables and figures of the paper."""
 
 import argparse
+import os
 from pathlib import Path
 
 from fives_tf.bench.given import add_set_flag, read_set_flag
@@ -13,6 +14,7 @@ HELP = "reproduce the tables and figures of the paper, on public data or on a da
 INTERRUPTED = "; the same command goes on from here"
 
 FAILED = 1  # some cells are missing
+MOST_JOBS = 4  # each has a TensorFlow of its own in memory
 
 
 def add_flags(parser: argparse.ArgumentParser) -> None:
@@ -61,9 +63,10 @@ def add_flags(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--jobs",
         type=int,
-        default=1,
+        default=min(os.cpu_count() or 1, MOST_JOBS),
         metavar="N",
-        help="how many runs are done at a time, each with its part of the cores (default: 1)",
+        help="how many runs are done at a time, each with its part of the cores "
+        f"(default: the number of cores, at most {MOST_JOBS})",
     )
     parser.add_argument(
         "--keep_runs", action="store_true", help="keep the run directories of finished runs"

@@ -37,6 +37,12 @@ def one_process(monkeypatch):
     monkeypatch.setattr(table3, "COUNT", 3)
 
 
+@pytest.fixture(autouse=True)
+def one_thread(monkeypatch):
+    """Trees have one thread, as threads that wait for each other's cores take long."""
+    monkeypatch.setenv("OMP_NUM_THREADS", "1")
+
+
 @pytest.fixture
 def bench(one_process, cli, small_dataset):
     """Runs `fives bench` on a small log with tiny settings."""
