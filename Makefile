@@ -1,5 +1,6 @@
 # make demo   the main job, end to end, on a generated log
-# make test   all tests
+# make test   all tests but those of the next line
+# make test-cluster   preprocessing on a Flink cluster on this machine; needs Java and Maven
 # make lint   style
 # make lock   pins the dependencies anew
 
@@ -10,7 +11,7 @@ BIN := $(VENV)/bin
 DEMO ?= demo
 UV ?= uv
 
-.PHONY: demo test test-newest lint format lock clean
+.PHONY: demo test test-cluster test-newest lint format lock clean
 
 demo: $(VENV)/ready
 	$(BIN)/fives synth --rows 100000 --out $(DEMO)/log --overwrite
@@ -26,6 +27,9 @@ demo: $(VENV)/ready
 
 test: $(VENV)/ready
 	$(BIN)/python -m pytest -n 2 $(ARGS)
+
+test-cluster: $(VENV)/ready
+	$(BIN)/python -m pytest -m cluster tests/cluster $(ARGS)
 
 # The same tests on the newest TensorFlow, which tensorflow-io does not support.
 test-newest:

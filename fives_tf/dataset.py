@@ -17,6 +17,7 @@ VERSION = 1
 MANIFEST = "dataset.json"
 SCHEMA = "schema.yaml"
 WORK = "work"
+_REMOTE_BUFFER = 8 << 20  # bytes; each is a request to the store
 
 
 @dataclass(frozen=True)
@@ -121,13 +122,14 @@ class Dataset:
 
     def _check_shards(self) -> None:
         """Refuses a dataset with shards that are gone or cut off."""
+        sizes = storage.sizes(self.directory)
         for split in self.splits.values():
             for shard in split.shards:
-                path = self.path(shard)
-                if storage.size(path) != shard.bytes:
+                if sizes.get(shard.file) != shard.bytes:
                     raise UserError(
-                        f"{path}: is missing or not as it was written ({shard.bytes:,} bytes); "
-                        "copy it again, or preprocess the log again with --overwrite."
+                        f"{self.path(shard)}: is missing or not as it was written "
+                        f"({shard.bytes:,} bytes); copy it again, or preprocess the log again with "
+                        "--overwrite."
                     )
 
     def read(self, split: str, batch: int) -> Any:
@@ -161,7 +163,9 @@ class Dataset:
         """
         import tensorflow as tf
 
-        return tf.data.TFRecordDataset(files, compression_type=self.manifest["compression"])
+        storage.for_tensorflow(self.directory)
+        buffer = _REMOTE_BUFFER if storage.is_remote(self.directory) else None
+        return tf.data.TFRecordDataset(files, self.manifest["compression"], buffer)
 
     def parse(self, records: Any) -> tuple[Any, Any]:
         """The ids, int64 [batch, fields], and labels, float32 [batch], of serialized records."""

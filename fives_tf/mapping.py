@@ -1,11 +1,13 @@
 """Reads a user's YAML mapping key by key, with errors that name the place."""
 
 import math
+import os
 from pathlib import Path
 from typing import Any
 
 import yaml
 
+from fives_tf import storage
 from fives_tf.errors import UserError, nearest
 
 _REQUIRED: Any = object()
@@ -47,9 +49,7 @@ class Mapping:
     def load(cls, path: str | Path) -> "Mapping":
         """Reads a YAML file whose top level is a mapping."""
         try:
-            text = Path(path).read_text(encoding="utf-8")
-        except OSError as error:
-            raise UserError(f"{path}: cannot be read ({error.strerror}).") from None
+            text = storage.read(os.fspath(path)).decode()
         except UnicodeDecodeError:
             raise UserError(f"{path}: is not UTF-8 text; save it as UTF-8.") from None
         return cls.parse(text, str(path))

@@ -6,6 +6,7 @@ import numpy as np
 import pyarrow as pa
 import tensorflow as tf
 
+from fives_tf import storage
 from fives_tf.encoding import to_single
 from fives_tf.errors import UserError
 from fives_tf.exported import Export
@@ -32,7 +33,9 @@ class Predictor:
             rows_at_once: How many rows go through the model at a time.
         """
         try:
-            self._model = tf.saved_model.load(export.path)  # what the signature reads is part of it
+            # A copy, as tensorflow-io crashes when vocabularies are read at a store.
+            with storage.fetched(export.path) as directory:
+                self._model = tf.saved_model.load(directory)  # kept: the signature reads from it
             self._signature = self._model.signatures[SIGNATURE]
         except (OSError, ValueError, KeyError, tf.errors.OpError) as error:
             raise UserError(

@@ -3,7 +3,6 @@
 import dataclasses
 import io
 import json
-import os
 import zipfile
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -151,7 +150,7 @@ class Run:
             "kind": kind,
             "written_by": f"fives-tf {__version__}",
             "complete": False,
-            "dataset": os.path.abspath(dataset.directory),
+            "dataset": storage.absolute(dataset.directory),
             "fingerprint": fingerprint(dataset),
         }
         run = cls(directory, manifest)
@@ -310,8 +309,8 @@ def clear(directory: str) -> None:
 
 
 def member_path(directory: str, index: int) -> str:
-    """The checkpoint of one of the models that a run ends with."""
-    return storage.join(directory, MEMBERS, str(index))
+    """The checkpoint of one of the models that a run ends with, for TensorFlow."""
+    return storage.for_tensorflow(storage.join(directory, MEMBERS, str(index)))
 
 
 def fingerprint(dataset: Dataset) -> dict[str, Any]:

@@ -30,7 +30,7 @@ from typing import TYPE_CHECKING
 from absl import app
 from absl.flags import argparse_flags
 
-from fives_tf import cluster
+from fives_tf import cluster, storage
 from fives_tf.cli import SIGNALLED, TRY_AGAIN, USER_ERROR, quiet_libraries
 from fives_tf.commands import preprocess as preprocess_command
 from fives_tf.commands import search as search_command
@@ -152,7 +152,7 @@ def _check_flags(args: argparse.Namespace) -> None:
         raise UserError(f"--wait_seconds: expected from 0. Received: {args.wait_seconds}.")
     if args.gpus < 0:
         raise UserError(f"--gpus: expected from 0. Received: {args.gpus}.")
-    places = [os.path.abspath(place) for place in (args.export, args.export_light) if place]
+    places = [storage.absolute(place) for place in (args.export, args.export_light) if place]
     if len(places) > len(set(places)):
         raise UserError(
             "--export_light: expected another directory than that of --export, or a server would "
@@ -162,7 +162,7 @@ def _check_flags(args: argparse.Namespace) -> None:
     args.dataset = args.dataset or f"{run}-dataset"
     args.status = args.status or f"{run}.status.json"
     for flag, directory in (("--run", args.run), ("--dataset", args.dataset)):
-        if os.path.abspath(args.status).startswith(os.path.join(os.path.abspath(directory), "")):
+        if storage.holds(directory, args.status):
             raise UserError(
                 f"--status: expected a file outside of {directory}, the directory of {flag}, where "
                 f"nothing else may be. Received: {args.status!r}."
@@ -187,7 +187,6 @@ def _check_gpus(wanted: int) -> None:
 
 def _wait_for_dataset(directory: str, seconds: float) -> None:
     """Waits until the first worker has made the dataset."""
-    from fives_tf import storage
     from fives_tf.dataset import MANIFEST
 
     deadline = time.monotonic() + seconds

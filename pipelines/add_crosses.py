@@ -109,7 +109,8 @@ def add_crosses(
     with workspace.locked():
         if not workspace.is_complete(fingerprint, options.resume, options.overwrite):
             run = _begin(workspace, fingerprint)
-            _run_passes(dataset, tuple(crosses), workspace, run, fingerprint, options)
+            with progress.created(runner.is_local(options.beam)) as shown:
+                _run_passes(dataset, tuple(crosses), workspace, run, fingerprint, options, shown)
     return Dataset.open(directory)
 
 
@@ -178,9 +179,8 @@ def _run_passes(
     run: str,
     fingerprint: dict[str, Any],
     options: Options,
+    shown: str | None,
 ) -> None:
-    local = runner.is_local(options.beam)  # workers elsewhere cannot write to a file here
-    shown = storage.join(workspace.work, "progress") if local else None
     job = Job(dataset.directory, storage.join(workspace.work, run), shown)
     counting = CountJob(
         directory=dataset.directory,

@@ -110,17 +110,16 @@ def fit_on_dataset(
 
 @contextlib.contextmanager
 def scratch(beside: str, beam_options: PipelineOptions) -> Iterator[tuple[str, str | None]]:
-    """A directory for what workers count, and the progress file in it; removed at the end.
+    """A directory for what workers count, and a progress file; removed at the end.
 
     Args:
         beside: A path that the workers can write next to.
         beam_options: Options for Beam; if the workers run elsewhere there is no progress file.
     """
     directory = f"{beside}.{uuid.uuid4().hex}{storage.ASIDE}"
-    shown = storage.join(directory, "progress")
     try:
-        storage.write(shown, b"")
-        yield directory, shown if runner.is_local(beam_options) else None
+        with progress.created(runner.is_local(beam_options)) as shown:
+            yield directory, shown
     finally:
         storage.remove(directory)
 

@@ -81,18 +81,20 @@ def preprocess(
             plan = Plan.load(workspace.plan) or make_plan(
                 files, schema, piece_bytes, fingerprint, workspace, options.beam
             )
-            _run_passes(plan, schema, workspace, options)
+            with progress.created(runner.is_local(options.beam)) as shown:
+                _run_passes(plan, schema, workspace, options, shown)
     return Dataset.open(directory)
 
 
-def _run_passes(plan: Plan, schema: Schema, workspace: Workspace, options: Options) -> None:
-    local = runner.is_local(options.beam)  # workers elsewhere cannot write to a file here
+def _run_passes(
+    plan: Plan, schema: Schema, workspace: Workspace, options: Options, shown: str | None
+) -> None:
     job = Job(
         schema=schema,
         splitter=Splitter(schema.split, plan.rows),
         work=storage.join(workspace.work, plan.run),
         block_bytes=plan.piece_bytes,
-        progress_path=storage.join(workspace.work, "progress") if local else None,
+        progress_path=shown,
     )
     fitted = _fit(plan.pieces, job, options)
     _check_rejected(fitted, storage.join(job.staging, "rejected"), options.max_bad_fraction)

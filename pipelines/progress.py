@@ -6,10 +6,22 @@ driver adds the lines up and shows them.
 
 import contextlib
 import os
+import sys
+import tempfile
 import threading
 from collections.abc import Iterator
 
 from fives_tf import progress
+
+
+@contextlib.contextmanager
+def created(local: bool) -> Iterator[str | None]:
+    """The path of a progress file, if the workers run on this machine; removed at the end."""
+    if not local:
+        yield None
+        return
+    with tempfile.TemporaryDirectory() as directory:
+        yield os.path.join(directory, "progress")
 
 
 def report(path: str | None, rows: int, size: int) -> None:
@@ -30,12 +42,13 @@ def show(path: str | None, label: str, total: int, unit: str = "rows") -> Iterat
 
     Args:
         path: The progress file; what stands in it from before does not count. None if the workers
-            run elsewhere and cannot write to a file here: then nothing is shown.
+            run elsewhere and cannot write to a file here: then only the label is shown.
         label: What is being done.
         total: The bytes to do.
         unit: What the counts are.
     """
     if path is None:
+        print(f"{label}: running on the workers", file=sys.stderr)
         yield
         return
     with contextlib.suppress(FileNotFoundError):

@@ -7,7 +7,6 @@ All of it is written aside, in a directory that takes its name when everything i
 """
 
 import contextlib
-import tempfile
 import uuid
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -70,8 +69,9 @@ def write_rows(
     """Writes a directory with the rows of a log; see `pipelines.rowwise.write_rows`."""
     directory = _aside(output)
     try:
-        with tempfile.TemporaryDirectory() as scratch:
-            tally = _write_pieces(work, files, schema, output, directory, scratch, options)
+        # Workers elsewhere cannot write to a file here.
+        with progress.created(runner.is_local(options.beam)) as shown:
+            tally = _write_pieces(work, files, schema, output, directory, shown, options)
         storage.remove(_work(directory))
         storage.write(storage.join(directory, SUCCESS), b"")
         _publish(directory, output)
@@ -117,10 +117,9 @@ def _write_pieces(
     schema: Schema,
     output: str,
     directory: str,
-    scratch: str,
+    shown: str | None,
     options: Options,
 ) -> Tally:
-    local = runner.is_local(options.beam)  # workers elsewhere cannot write to a file here
     piece_bytes = options.piece_bytes or _piece_bytes(files)
     scans = storage.join(_work(directory), "scan.json")
     pieces, _ = cut_by_workers(files, schema, piece_bytes, scans, options.beam)
@@ -131,7 +130,7 @@ def _write_pieces(
         ending=log_writer.ending(output),
         parts=max(len(pieces), 1),
         block_bytes=piece_bytes,
-        progress_path=storage.join(scratch, "progress") if local else None,
+        progress_path=shown,
     )
     with progress.show(job.progress_path, work.label, sum(piece.size for piece in pieces)):
         runner.run(options.beam, lambda pipeline: _build(pipeline, pieces, job))

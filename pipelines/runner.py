@@ -1,6 +1,7 @@
 """Runs a pipeline on the runner that the user named, by default in this process."""
 
 import contextlib
+import copy
 import os
 import re
 import sys
@@ -85,13 +86,13 @@ def run(options: PipelineOptions, build: Callable[[beam.Pipeline], None]) -> Non
     A `UserError` raised on a worker comes back as text within Beam's own error; here it becomes a
     `UserError` again.
     """
-    quiet = _quiet_stderr() if is_local(options) else contextlib.nullcontext()
     # By default the in-process runner flushes the streams between its workers from a timer's
     # thread, without a lock against the thread that writes: elements get lost. Without the timer
     # they are flushed by size, by the writer itself.
     worker_handlers.DATA_BUFFER_TIME_LIMIT_MS = 0
+    options = copy.deepcopy(options)  # a run on a cluster takes the runner's name out of them
     try:
-        with quiet, beam.Pipeline(options=options) as pipeline:
+        with _quiet_stderr(), beam.Pipeline(options=options) as pipeline:
             build(pipeline)
     except Exception as error:
         text = f"UserError: {error}" if isinstance(error, UserError) else str(error)
@@ -112,8 +113,8 @@ def _check_runner(name: str) -> None:
 def _quiet_stderr() -> Iterator[None]:
     """Keeps what Beam's workers print from the user, unless the run fails and it was no mistake.
 
-    Workers print a traceback for every error and, as processes, every step of their start. They
-    write to the file descriptor, so that is where it must be caught.
+    Workers print a traceback for every error and, as processes, every step of their start; so does
+    a cluster's job server. They write to the file descriptor, so that is where it must be caught.
     """
     with tempfile.TemporaryFile() as caught:
         sys.stderr.flush()

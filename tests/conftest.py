@@ -71,3 +71,22 @@ def cli(capsys):
         return subprocess.CompletedProcess(command, code, told.out, told.err)
 
     return run
+
+
+@pytest.fixture(scope="session")
+def object_store():
+    """A server that speaks S3."""
+    pytest.importorskip("moto", reason="the server that speaks S3 is not installed")
+    from tests.object_store import ObjectStore
+
+    store = ObjectStore()
+    yield store
+    store.close()
+
+
+@pytest.fixture
+def bucket(object_store, monkeypatch) -> str:
+    """The URL of an empty bucket, which this process and those that it starts can reach."""
+    for name, value in object_store.environment().items():
+        monkeypatch.setenv(name, value)
+    return object_store.new_bucket()

@@ -106,6 +106,6 @@ def _beam(args: argparse.Namespace) -> object:
     """Beam's options, if there are any."""
     if not args.rest:
         return None
-    from pipelines import runner
+    from pipelines import submission
 
-    return runner.named_or_none(args.rest, "generate")
+    return submission.named(args.rest, "generate", [args.dataset, args.out])

@@ -1,11 +1,11 @@
-"""`fives launch`: starts training as several local processes, on Kubernetes, or under Slurm."""
+"""`fives launch`: starts training here, on Kubernetes or under Slurm, or a Flink cluster here."""
 
 import argparse
 from typing import Any
 
 from fives_tf.errors import UserError
 
-HELP = "start training as several local processes, on Kubernetes, or under Slurm"
+HELP = "start training here, on Kubernetes or under Slurm; or a Flink cluster on this machine"
 
 _JOB_EPILOG = (
     "What follows `--` goes to `python -m launch.train_job`: --log with --schema, or --dataset; "
@@ -15,16 +15,18 @@ _JOB_EPILOG = (
 
 
 def add_flags(parser: argparse.ArgumentParser) -> None:
-    """Adds the actions `local`, `k8s` and `slurm` and their flags."""
+    """Adds the actions `local`, `k8s`, `slurm` and `flink-local` and their flags."""
     actions = parser.add_subparsers(title="actions", dest="action", metavar="ACTION", required=True)
     _add_local(actions)
     _add_k8s(actions)
     _add_slurm(actions)
+    _add_flink_local(actions)
 
 
 def run(args: argparse.Namespace) -> int:
     """Runs the action; returns the exit code."""
-    return {"local": _local, "k8s": _k8s, "slurm": _slurm}[args.action](args)
+    actions = {"local": _local, "k8s": _k8s, "slurm": _slurm, "flink-local": _flink_local}
+    return actions[args.action](args)
 
 
 def _add_local(actions: Any) -> None:
@@ -125,6 +127,30 @@ def _add_slurm(actions: Any) -> None:
     _add_submission(parser, "sbatch")
 
 
+def _add_flink_local(actions: Any) -> None:
+    text = "run a Flink cluster on this machine, with Beam's Python workers, for `fives preprocess`"
+    parser = _add_action(actions, "flink-local", text, "[flags]")
+    parser.epilog = "Runs until Ctrl-C or SIGTERM, and tells the flags to submit a pipeline with."
+    parser.add_argument(
+        "--task_managers", type=int, default=2, metavar="N", help="how many (default: %(default)s)"
+    )
+    parser.add_argument(
+        "--flink", default="1.19.3", metavar="RELEASE", help="of Flink (default: %(default)s)"
+    )
+    parser.add_argument(
+        "--port", type=int, default=0, metavar="N", help="of the JobManager; default: a free one"
+    )
+    parser.add_argument(
+        "--pool_port", type=int, default=0, metavar="N", help="of the pool; default: a free one"
+    )
+    parser.add_argument(
+        "--logs",
+        default="flink-logs",
+        metavar="DIR",
+        help="what the processes tell, a file each (default: %(default)s)",
+    )
+
+
 def _add_action(actions: Any, name: str, text: str, usage: str) -> argparse.ArgumentParser:
     return actions.add_parser(
         name,
@@ -209,6 +235,21 @@ def _slurm(args: argparse.Namespace) -> int:
         venv=args.venv,
     )
     return _submit(slurm, job, args.dry_run)
+
+
+def _flink_local(args: argparse.Namespace) -> int:
+    from launch import flink_local, submission
+
+    submission.check_least("--task_managers", args.task_managers, 1)
+    return flink_local.launch(
+        flink_local.Config(
+            task_managers=args.task_managers,
+            release=args.flink,
+            port=args.port,
+            pool_port=args.pool_port,
+            logs=args.logs,
+        )
+    )
 
 
 def _submit(manager: Any, job: Any, dry_run: bool) -> int:

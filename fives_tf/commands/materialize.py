@@ -165,9 +165,9 @@ def _warn_of_many(crosses: "list[Cross]", dataset: "Dataset", hash_buckets: int 
 
 
 def _write_log(args: argparse.Namespace, crosses: "list[Cross]", dataset: "Dataset") -> None:
-    from pipelines import count_crosses, cross_log, rowwise, runner
+    from pipelines import count_crosses, cross_log, rowwise, runner, submission
 
-    named = runner.named_or_none(args.rest, "materialize")
+    named = submission.named(args.rest, "materialize", [args.dataset, *args.input, args.out])
 
     def fit() -> "CrossEncoding":
         rules = {"min_count": args.min_count, "hash_buckets": args.hash_buckets}
@@ -188,10 +188,11 @@ def _write_log(args: argparse.Namespace, crosses: "list[Cross]", dataset: "Datas
 
 def _write_dataset(args: argparse.Namespace, crosses: "list[Cross]", dataset: "Dataset") -> None:
     from fives_tf import storage
-    from pipelines import preprocess, runner
+    from pipelines import preprocess, runner, submission
     from pipelines.add_crosses import Options, add_crosses, make_room
 
     beam = runner.pipeline_options(args.rest)
+    submission.prepare(beam, [args.dataset, *(args.input or []), args.out])
     again = {"resume": args.resume, "overwrite": args.overwrite, "beam": beam}
     source = dataset
     if args.input:

@@ -94,7 +94,7 @@ def run(args: argparse.Namespace) -> None:
         piece_bytes=args.piece_bytes,
         max_bad_fraction=args.max_bad_fraction,
         overwrite=args.overwrite,
-        beam=_beam_options(args.rest),
+        beam=_beam_options(args),
     )
     export = Export.open(args.export)
     summary = predict(export, args.input, args.output, options)
@@ -114,9 +114,9 @@ def run(args: argparse.Namespace) -> None:
         print("\n".join(f"  {reject}" for reject in summary.rejects))
 
 
-def _beam_options(flags: list[str]) -> object | None:
-    if not flags:  # and then the user need not wait for Beam to load
+def _beam_options(args: argparse.Namespace) -> object | None:
+    if not args.rest:  # and then the user need not wait for Beam to load
         return None
-    from pipelines import runner
+    from pipelines import submission
 
-    return runner.named_or_none(flags, "predict")
+    return submission.named(args.rest, "predict", [args.export, *args.input, args.output])

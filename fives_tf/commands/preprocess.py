@@ -14,8 +14,9 @@ _SPLITS = ("train", "valid", "test")
 def add_flags(parser: argparse.ArgumentParser) -> None:
     """Adds the flags of this command."""
     parser.epilog = (
-        "Every other flag goes to Beam, such as --runner=FlinkRunner. Without --runner the "
-        "pipeline runs in this process and needs no network."
+        "Every other flag goes to Beam, such as --runner=FlinkRunner --flink_master=HOST:PORT; add "
+        "--shared_paths if local paths are the same on every worker, as on an NFS mount. Without "
+        "--runner the pipeline runs in this process and needs no network."
     )
     parser.add_argument("log", nargs="+", metavar="LOG", help="files or quoted patterns")
     parser.add_argument("--schema", required=True, metavar="FILE", help="what the columns mean")
@@ -70,9 +71,11 @@ def run(args: argparse.Namespace) -> None:
     if args.piece_bytes is not None and args.piece_bytes < 1:
         raise UserError("--piece_bytes: expected at least 1.")
     from fives_tf.schema import Schema
-    from pipelines import runner
+    from pipelines import runner, submission
     from pipelines.preprocess import Options, preprocess
 
+    beam = runner.pipeline_options(args.rest, args.workers, args.worker_kind)
+    submission.prepare(beam, [*args.log, args.out])
     options = Options(
         shards=shards,
         gzip=args.gzip,
@@ -80,7 +83,7 @@ def run(args: argparse.Namespace) -> None:
         max_bad_fraction=args.max_bad_fraction,
         resume=args.resume,
         overwrite=args.overwrite,
-        beam=runner.pipeline_options(args.rest, args.workers, args.worker_kind),
+        beam=beam,
     )
     dataset = preprocess(args.log, Schema.load(args.schema), args.out, options)
     rows = ", ".join(f"{split.rows:,} {name}" for name, split in dataset.splits.items())

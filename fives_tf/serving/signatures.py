@@ -1,11 +1,14 @@
 """What TensorFlow cannot be told when it saves a model, written into the SavedModel afterwards."""
 
+import os
 from pathlib import Path
 
 import tensorflow as tf
 from tensorflow.core.protobuf import meta_graph_pb2, saved_model_pb2
 
-FILE = "saved_model.pb"
+from fives_tf import storage
+from fives_tf.exported import MODEL
+
 RAW = ("serving_default", "explain")  # the signatures whose inputs are raw columns
 
 
@@ -36,8 +39,10 @@ def name_columns(directory: str | Path, columns: dict[str, str]) -> None:
             empty = tf.make_tensor_proto([], tf.dtypes.as_dtype(info.dtype), [0])
             signature.defaults[column].CopyFrom(empty)
     model.meta_graphs[0].signature_def["classify"].method_name = "tensorflow/serving/classify"
-    Path(directory, FILE).write_bytes(model.SerializeToString(deterministic=True))
+    path = storage.join(os.fspath(directory), MODEL)
+    storage.write(path, model.SerializeToString(deterministic=True))
 
 
 def _read(directory: str | Path) -> saved_model_pb2.SavedModel:
-    return saved_model_pb2.SavedModel.FromString(Path(directory, FILE).read_bytes())
+    content = storage.read(storage.join(os.fspath(directory), MODEL))
+    return saved_model_pb2.SavedModel.FromString(content)

@@ -1,11 +1,9 @@
 """Writes a version of a model as TensorFlow Serving expects it: whole, or not at all."""
 
-import contextlib
 import json
 import os
+import re
 import tempfile
-import uuid
-from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -20,7 +18,7 @@ from fives_tf.cross_fitting import fit_crosses
 from fives_tf.crosses import Cross, best_of_orders
 from fives_tf.dataset import SCHEMA, Dataset
 from fives_tf.encoding import Encoding
-from fives_tf.exported import Export, check_base, next_version, versions
+from fives_tf.exported import MODEL, Export, check_base, next_version, versions
 from fives_tf.fitted import load_fitted
 from fives_tf.restore import light_model, load_models, weighed_crosses
 from fives_tf.run import ADJACENCY, CROSSES, FIT, SEARCH, Run
@@ -36,7 +34,7 @@ from fives_tf.training.strategy import tell
 
 EXTRA = "assets.extra"
 LOCK = "lock"
-_ASIDE = "export-"
+_BROKEN_OFF = re.compile(rf"\d+\.\w+{re.escape(storage.ASIDE)}")
 TOLD_CROSSES = 10  # of each order, whose ids FIVES tells
 
 
@@ -68,9 +66,8 @@ def export(
         check_base(base, version)
         number = next_version(base) if version is None else version
         path = storage.join(base, str(number))
-        with _aside(base) as aside:
-            _write(model, run, opened, aside)
-            storage.move(str(aside), path)
+        with storage.create_directory(path, last=MODEL) as directory:
+            _write(model, run, opened, Path(directory))
     return Export.open(path)
 
 
@@ -145,18 +142,8 @@ def _best_crosses(run: Run, dataset: Dataset, encoding: Encoding) -> CrossEncodi
 def _remove_broken_off(base: str) -> None:
     """Removes what killed exports left; what others write aside in the same place stays."""
     for name in storage.names(base):
-        if name.startswith(_ASIDE) and name.endswith(storage.ASIDE):
+        if _BROKEN_OFF.fullmatch(name):
             storage.remove(storage.join(base, name))
-
-
-@contextlib.contextmanager
-def _aside(base: str) -> Iterator[Path]:
-    """A directory that a server does not take for a version, and that goes if the work fails."""
-    path = Path(storage.join(base, f"{_ASIDE}{uuid.uuid4().hex}{storage.ASIDE}"))
-    try:
-        yield path
-    finally:
-        storage.remove(str(path))
 
 
 def _write(model: _Model, run: Run, dataset: Dataset, directory: Path) -> None:

@@ -3,7 +3,6 @@
 import contextlib
 import json
 import math
-import os
 import time
 from collections.abc import Iterator
 from typing import Any
@@ -12,7 +11,6 @@ import numpy as np
 import tensorflow as tf
 
 from fives_tf import storage
-from fives_tf.errors import UserError
 
 METRICS = "metrics.jsonl"
 TENSORBOARD = "tensorboard"
@@ -55,7 +53,7 @@ class Journal:
         """
         values = {name: _plain(value) for name, value in values.items()}
         record = {"stage": stage, "step": int(step), "time": round(time.time()), **values}
-        self._append(json.dumps(record).encode() + b"\n")
+        storage.append(self._path, json.dumps(record).encode() + b"\n")
         with self._tensorboard(stage):
             for name, value in values.items():
                 _write_scalars(name, value, step)
@@ -92,19 +90,12 @@ class Journal:
         if kept != lines:
             storage.write(self._path, b"".join(kept))
 
-    def _append(self, line: bytes) -> None:
-        try:
-            os.makedirs(self._directory, exist_ok=True)
-            with open(self._path, "ab") as file:
-                file.write(line)
-        except OSError as error:
-            raise UserError(f"{self._path}: cannot be written ({error.strerror}).") from None
-
     @contextlib.contextmanager
     def _tensorboard(self, stage: str) -> Iterator[None]:
         if stage not in self._writers:
             directory = storage.join(self._directory, TENSORBOARD, stage)
-            self._writers[stage] = tf.summary.create_file_writer(directory)
+            place = storage.for_tensorflow(directory)
+            self._writers[stage] = tf.summary.create_file_writer(place)
         with self._writers[stage].as_default():
             yield
         self._writers[stage].flush()

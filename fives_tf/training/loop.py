@@ -99,7 +99,7 @@ class Loop:
         self._observe = observe
         self._journal = Journal(directory)
         self._state = _State()
-        folder = storage.join(directory, CHECKPOINTS, stage)
+        folder = storage.for_tensorflow(storage.join(directory, CHECKPOINTS, stage))
         everything = tf.train.Checkpoint(model=model, state=self._state, **model.learners())
         self._last = tf.train.CheckpointManager(everything, storage.join(folder, "last"), 1)
         self._best = tf.train.CheckpointManager(

@@ -195,18 +195,6 @@ def test_a_read_only_directory_is_refused(tmp_path):
     assert message == f"{path}: cannot be written (Permission denied)."
 
 
-@pytest.mark.parametrize(
-    "action", [storage.read, storage.exists, storage.remove, lambda path: storage.find([path])]
-)
-def test_a_remote_path_is_refused(action):
-    message = refusal(action, "s3://bucket/log.csv")
-    assert message.startswith("s3://bucket/log.csv: files at s3:// cannot be reached")
-
-
-def test_writing_to_a_remote_path_is_refused():
-    assert refusal(storage.write, "gs://b/a", b"").startswith("gs://b/a: files at gs:// cannot")
-
-
 def test_the_ending_tells_the_compression():
     endings = ("a.csv", "a.csv.gz", "a.zst", "gz", "a.gz.csv")
     assert [storage.codec(path) for path in endings] == [None, "gzip", "zstd", None, None]
