@@ -52,6 +52,12 @@ def pipeline_options(
 
 def named_runner(flags: list[str]) -> PipelineOptions | None:
     """Beam's options if the flags name a runner, and None if they do not."""
+    for flag in flags:
+        if flag.startswith("--s3_"):  # a secret there would be seen by all who list processes
+            raise UserError(
+                f"{flag.partition('=')[0]}: a store is reached by environment variables, on every "
+                "worker too: AWS_ENDPOINT_URL, AWS_REGION, AWS_ACCESS_KEY_ID and others."
+            )
     options = PipelineOptions(flags)
     named = options.view_as(StandardOptions).runner
     if named is None:

@@ -60,3 +60,11 @@ def test_any_other_error_keeps_its_traceback():
 
     with pytest.raises(Exception, match="division by zero"):
         runner.run(runner.pipeline_options([], workers=1), build)
+
+
+@pytest.mark.parametrize("more", [[], ["--runner=FlinkRunner"]])
+def test_stores_have_no_flags(more):
+    with pytest.raises(UserError) as error:
+        runner.pipeline_options(["--s3_secret_access_key=hidden", *more])
+    assert str(error.value).startswith("--s3_secret_access_key: a store is reached by environment")
+    assert "hidden" not in str(error.value)
