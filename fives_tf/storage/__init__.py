@@ -12,8 +12,6 @@ import uuid
 from collections.abc import Iterable
 from typing import BinaryIO
 
-import pyarrow as pa
-
 from fives_tf.errors import UserError
 from fives_tf.storage.disk import Disk
 from fives_tf.storage.place import ASIDE, FileInfo, Place
@@ -177,6 +175,8 @@ class Decompressed:
 
     def __init__(self, path: str):
         """Opens a file whose ending tells its compression."""
+        import pyarrow as pa  # not for those who ask for help only
+
         self._path = path
         self._file = open_read(path)
         self._stream = pa.CompressedInputStream(pa.PythonFile(self._file, "r"), codec(path))
