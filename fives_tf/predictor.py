@@ -33,7 +33,7 @@ class Predictor:
             rows_at_once: How many rows go through the model at a time.
         """
         try:
-            # A copy, as tensorflow-io crashes when vocabularies are read at a store.
+            # A copy, as tensorflow-io crashes when it loads a whole model at a store.
             with storage.fetched(export.path) as directory:
                 self._model = tf.saved_model.load(directory)  # kept: the signature reads from it
             self._signature = self._model.signatures[SIGNATURE]

@@ -67,6 +67,7 @@ def test_the_way_from_a_generated_log_to_its_description(fives, tmp_path):
         (["preprocess", "l", "--schema", "s", "--out", "d", "--runnr=x"], "unknown flag --runnr"),
         (["preprocess", "l", "--schema", "s", "--out", "d", "--piece_bytes=0"], "at least 1"),
         (["preprocess", "l", "--schema", "s", "--out", "d", "--max_bad_fraction=2"], "between"),
+        (["synth", "--rows=9", "--out=s3://bucket/log"], "--out: s3://bucket/log is at a store"),
         (["no-such-verb"], "invalid choice"),
         ([], "VERB"),
     ],

@@ -4,6 +4,7 @@ import argparse
 import sys
 from pathlib import Path
 
+from fives_tf import storage
 from fives_tf.errors import UserError
 
 HELP = "write a synthetic click log with planted crosses, to try the search on"
@@ -64,6 +65,8 @@ def add_flags(parser: argparse.ArgumentParser) -> None:
 
 def run(args: argparse.Namespace) -> None:
     """Writes the log and prints what is in it."""
+    if storage.is_remote(args.out):
+        raise UserError(f"--out: {args.out} is at a store; write to the disk, and copy it there.")
     directory = Path(args.out)
     _check_place(directory, args.overwrite)
     # Imported late: `fives --help` must not wait for pyarrow.

@@ -311,8 +311,7 @@ class Remote(Place):
 class _Reader(io.RawIOBase):
     """Reads a file at a store, and tries again.
 
-    Libraries do so themselves, but not if the answer that says so is longer than what was asked
-    for.
+    pyarrow does so too, but gives up at once if a short read is answered by an error.
     """
 
     def __init__(self, path: str, file: pa.NativeFile, store: Store):

@@ -79,7 +79,7 @@ class S3Settings:
         variables = {
             "AWS_REGION": self.region,
             "AWS_MAX_ATTEMPTS": str(ATTEMPTS),
-            # Else it takes the text of an error of the store for content, when it tries again.
+            # With it, records and checkpoints come out corrupt if the store fails for a while.
             "S3_DISABLE_MULTI_PART_DOWNLOAD": "1",
         }
         if self.endpoint:
