@@ -24,6 +24,7 @@ VERSION = 1
 CROSSES_AN_ORDER = 1000  # how many a run keeps
 # A combination seen once would else score 0 or 1 and stand beyond all that were seen often.
 _PRIOR_WEIGHT = 10
+_MOST_GAPS = 16  # numbers for each row that combinations of values may be spread over
 
 
 @dataclass(frozen=True)
@@ -314,13 +315,22 @@ def _bit(field: int, fields: int) -> int:
 
 
 def _combine(ids: np.ndarray) -> np.ndarray:
-    """One number for each distinct row, from 0 on without gaps."""
-    keys = np.zeros(len(ids), np.int64)
+    """A number for each distinct row, from 0 on; with few gaps, so that arrays can be as long."""
+    if not len(ids):
+        return np.zeros(0, np.int64)
+    keys, size = np.zeros(len(ids), np.int64), 1
     for column in ids.T:
-        # There are no more keys than rows, so that the product with an id stays within 64 bits.
-        keys = keys * (int(column.max(initial=0)) + 1) + column
-        keys = np.unique(keys, return_inverse=True)[1]
-    return keys
+        first, last = int(column.min()), int(column.max())
+        if size * (last - first + 1) > np.iinfo(np.int64).max:
+            keys, size = _numbered(keys)
+        keys, size = keys * (last - first + 1) + (column - first), size * (last - first + 1)
+    return _numbered(keys)[0] if size > _MOST_GAPS * len(keys) else keys
+
+
+def _numbered(keys: np.ndarray) -> tuple[np.ndarray, int]:
+    """The same numbers without gaps, and how many there are; it sorts, which takes its time."""
+    distinct, numbers = np.unique(keys, return_inverse=True)
+    return numbers, len(distinct)
 
 
 def _read_cross(item: Any, place: str, number: int) -> Cross:
