@@ -1,0 +1,1 @@
+"""The report of a run: what it found, as data and as one HTML page that needs nothing else."""
