@@ -64,16 +64,20 @@ function axis(type, name, more = {}) {
     nameLocation: 'middle',
     nameGap: 30,
     nameTextStyle: { color: colour('muted'), fontSize: 12 },
-    axisLabel: { color: colour('muted'), fontSize: 11, hideOverlap: true },
+    axisLabel: axisText(),
     axisLine: { lineStyle: { color: colour('line-strong') } },
     splitLine: { lineStyle: { color: colour('line') } },
     ...more,
   };
 }
 
+function axisText(formatter = undefined, more = {}) {
+  return { color: colour('muted'), fontSize: 11, hideOverlap: true, formatter, ...more };
+}
+
 function legend(more = {}) {
   return {
-    type: 'scroll', top: 0, left: 0, icon: 'roundRect', itemWidth: 14, itemHeight: 4,
+    type: 'scroll', top: 4, left: 0, inactiveColor: colour('line-strong'), icon: 'circle', itemWidth: 10, itemHeight: 10,
     textStyle: { color: colour('text'), fontSize: 12 },
     pageTextStyle: { color: colour('muted') }, pageIconColor: colour('accent'), pageIconInactiveColor: colour('line-strong'),
     ...more,

@@ -12,17 +12,21 @@ const CROSS_COLUMNS = [
   { label: 'Used', meaning: 'Whether the cross has weights in the light model.', numeric: true, value: (cross) => Number(cross.used), cell: (cross) => (cross.used ? 'Yes' : 'No') },
 ];
 
+const [SCORE, GAIN] = ['Score', 'Gain'].map((label) => CROSS_COLUMNS.findIndex((column) => column.label === label));
+
 // Returns what opens a cross by its name, for the other parts of the page.
 function showCrosses(crosses) {
   const place = byId('crosses-body');
   meanings(byId('crosses-legend'), CROSS_COLUMNS);
   if (!crosses.length) {
     place.append(note('The search found no cross: no edge is strong enough.'));
-    return () => false;
+    return () => {};
   }
   const orders = [...new Set(crosses.map((cross) => cross.order))].sort((a, b) => a - b);
   const table = sortableTable({
-    caption: 'Crosses', columns: CROSS_COLUMNS, rows: crosses, details: crossDetails, sorted: 2, unit: 'crosses',
+    caption: 'Crosses', columns: CROSS_COLUMNS, rows: crosses, details: crossDetails, unit: 'crosses',
+    // What a cross is worth on rows held out tells more than how sure the search is, where it is known.
+    sorted: crosses.some((cross) => isKnown(cross.gain)) ? GAIN : SCORE,
   });
   const text = make('input', { type: 'search', autocomplete: 'off', spellcheck: 'false', input: filter });
   const order = select('Order', [['', 'All'], ...orders.map((value) => [value, count(value)])], filter);
@@ -56,17 +60,16 @@ function crossDetails(cross) {
   const name = (value) => value.values.join(' · ');
   if (!cross.values.length) return note('No combination of values is frequent enough to be shown.');
   const columns = [
-    ...cross.fields.map((label) => ({ label })), { label: 'Rows', numeric: true }, { label: 'Click rate', numeric: true },
-    { label: 'Confidence interval', numeric: true }, { label: 'Expected', numeric: true }, { label: 'Difference', numeric: true },
+    { label: cross.fields.join(' · ') }, { label: 'Rows', numeric: true }, { label: 'Click rate', numeric: true },
+    { label: '95% interval', numeric: true }, { label: 'Expected', numeric: true },
   ];
   const rows = cross.values.map((value) => [
-    ...value.values, count(value.rows), percent(value.rate), range(value.interval, percent), percent(value.expected),
-    points(difference(value.rate, value.expected)),
+    name(value), count(value.rows), percent(value.rate), range(value.interval, percent), percent(value.expected),
   ]);
   const [first] = cross.values;
   const label = `Click rates of ${counted(cross.values.length, 'combination', 'combinations')} of ${cross.name}. `
     + `The most telling is ${name(first)}: ${percent(first.rate)} clicked, ${percent(first.expected)} expected.`;
-  return make('div', { class: 'columns' },
+  return make('div', { class: 'columns uneven' },
     make('div', {},
       make('p', {}, 'The combinations that tell most, first. Expected is what the plain logistic regression predicts '
         + 'there on average: where the click rate lies far from it, the cross knows more than its fields alone.'),
@@ -74,15 +77,11 @@ function crossDetails(cross) {
     addChart(label, 76 + 26 * cross.values.length, () => valuesOption(cross.values, name)).element);
 }
 
-function points(value) {
-  return isKnown(value) ? `${signed(100 * value, 1)} pp` : UNKNOWN;
-}
-
 function valuesOption(values, name) {
   const content = ({ dataIndex }) => {
     const value = values[dataIndex];
     return tip(name(value), [['Rows', count(value.rows)], ['Clicks', count(value.clicks)], ['Click rate', percent(value.rate)],
-      ['Confidence interval', range(value.interval, percent)], ['Expected', percent(value.expected)]]);
+      ['95% interval', range(value.interval, percent)], ['Expected', percent(value.expected)]]);
   };
   const dots = (label, key, place, symbol) => ({
     type: 'scatter', name: label, symbol, symbolSize: 10, itemStyle: { color: seriesColour(place) },
@@ -90,12 +89,12 @@ function valuesOption(values, name) {
   });
   return {
     tooltip: tooltip(content),
-    legend: legend({ icon: null, itemWidth: 10, itemHeight: 10, data: ['Click rate', 'Expected'] }),
+    legend: legend({ icon: null, data: ['Click rate', 'Expected'] }),
     grid: { left: 8, right: 20, top: 32, bottom: 8, containLabel: true },
-    xAxis: axis('value', null, { axisLabel: { color: colour('muted'), fontSize: 11, formatter: (value) => percent(value, 0) } }),
+    xAxis: axis('value', null, { splitNumber: 4, axisLabel: axisText(wholePercent) }),
     yAxis: axis('category', null, {
       inverse: true, data: values.map((value, row) => row),
-      axisLabel: { color: colour('text'), fontSize: 11, interval: 0, formatter: (row) => shortened(name(values[row]), 24) },
+      axisLabel: axisText((row) => shortened(name(values[row]), 24), { color: colour('text'), interval: 0 }),
     }),
     series: [
       intervals('Click rate', values.flatMap((value, row) => (value.interval ? [[row, ...value.interval]] : [])), seriesColour(0), true),

@@ -67,8 +67,8 @@ function showLayers({ split, auc }) {
   const option = () => ({
     tooltip: tooltip(({ dataIndex }) => tip(layerName(dataIndex), [['AUC', fixed(auc[dataIndex], 4)]])),
     grid: { left: 8, right: 64, top: 8, bottom: 8, containLabel: true },
-    xAxis: axis('value', null, { min: Math.max(0, low - room), max: Math.min(1, high + room / 2), axisLabel: { color: colour('muted'), formatter: (value) => fixed(value, 3) } }),
-    yAxis: axis('category', null, { inverse: true, data: auc.map((_, number) => (number ? `Layer ${number}: crosses of ${number + 1}` : 'Layer 0: single fields')), axisLabel: { color: colour('text') } }),
+    xAxis: axis('value', null, { min: Math.max(0, low - room), max: Math.min(1, high + room / 2), splitNumber: 4, axisLabel: axisText((value) => fixed(value, 4), { showMinLabel: false, showMaxLabel: false }) }),
+    yAxis: axis('category', null, { inverse: true, data: auc.map((_, number) => (number ? `Layer ${number}: crosses of ${number + 1}` : 'Layer 0: single fields')), axisLabel: axisText(undefined, { color: colour('text') }) }),
     series: [{
       type: 'scatter', symbolSize: 14, itemStyle: { color: seriesColour(0) }, data: auc.map((value, number) => [value ?? '-', number]),
       label: { show: true, position: 'right', color: colour('text'), formatter: ({ value }) => fixed(value[0], 4) },

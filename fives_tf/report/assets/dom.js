@@ -27,6 +27,11 @@ function note(text) {
   return make('p', { class: 'note' }, text);
 }
 
+// A text in which what stands between backticks is code.
+function withCode(text) {
+  return text.split('`').map((piece, place) => (place % 2 ? make('code', {}, piece) : piece));
+}
+
 // A box that scrolls by itself, also by keyboard, so that the page does not.
 function scrollBox(label, ...children) {
   return make('div', { class: 'scroll', role: 'region', 'aria-label': label, tabindex: 0 }, ...children);

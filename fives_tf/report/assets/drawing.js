@@ -7,7 +7,7 @@ const TOP = 34; // room for the heads above the nodes
 function drawLayer({ number, fields, edges, width, tone, chosen, choose }) {
   const step = fields.length > 40 ? 16 : 22;
   const height = TOP + fields.length * step;
-  const label = Math.min(150, Math.round(width * 0.34));
+  const label = Math.round(Math.min(width * 0.34, 12 + 6.8 * Math.max(...fields.map((field) => [...field].length))));
   const [left, right] = [label + 8, width - label - 8];
   const y = (field) => TOP + (field + 0.5) * step;
   const linked = new Set(edges.flatMap(({ start, end }) => [`start ${start}`, `end ${end}`]));
@@ -17,14 +17,17 @@ function drawLayer({ number, fields, edges, width, tone, chosen, choose }) {
   },
   makeSvg('title', {}, field),
   makeSvg('circle', { cx: x, cy: y(place), r: 4 }),
-  makeSvg('text', { x: x + offset, y: y(place) + 4, 'text-anchor': anchor }, shortened(field, Math.floor(label / 7.2)))));
+  makeSvg('text', { x: x + offset, y: y(place) + 4, 'text-anchor': anchor }, shortened(field, Math.floor(label / 6.6)))));
+  // Edges of one layer may all be about as strong; so they are set off against each other.
+  const [most, least] = [edges[0]?.strength, edges.at(-1)?.strength];
+  const rank = (strength) => (most > least ? (strength - least) / (most - least) : 1);
   const curve = ({ start, end, strength }) => {
     const middle = (left + right) / 2;
     return makeSvg('path', {
       class: `edge ${tone({ start, end })}`,
       d: `M${left} ${y(start)} C${middle} ${y(start)} ${middle} ${y(end)} ${right} ${y(end)}`,
-      'stroke-width': (0.6 + 2.2 * strength).toFixed(2),
-      'stroke-opacity': (0.25 + 0.65 * strength).toFixed(2),
+      'stroke-width': (0.8 + 2 * rank(strength)).toFixed(2),
+      'stroke-opacity': (0.2 + 0.7 * rank(strength)).toFixed(2),
     }, makeSvg('title', {}, `${fields[start]} to ${fields[end]}: ${fixed(strength, 2)}`));
   };
   // Those that are meant lie on top.
@@ -33,7 +36,7 @@ function drawLayer({ number, fields, edges, width, tone, chosen, choose }) {
     class: 'layer', width, height, viewBox: `0 0 ${width} ${height}`, role: 'img',
     'aria-label': `Layer ${number}: ${counted(edges.length, 'edge', 'edges')}. ${strongest(edges, fields)}`,
   },
-  makeSvg('text', { class: 'head', x: left, y: 14, 'text-anchor': 'end' }, number === 1 ? 'Start' : `Start, crosses of ${number}`),
+  makeSvg('text', { class: 'head', x: left, y: 14, 'text-anchor': 'end' }, 'Start'),
   makeSvg('text', { class: 'head', x: right, y: 14 }, 'Adds'),
   makeSvg('g', {}, ...drawn.map(curve)),
   makeSvg('g', {}, ...ends('start', left, 'end', -10), ...ends('end', right, 'start', 10)));

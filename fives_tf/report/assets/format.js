@@ -31,6 +31,10 @@ function percent(value, digits = 1) {
   return `${withMinus((100 * value).toFixed(digits))}%`;
 }
 
+function wholePercent(value) {
+  return percent(value, 0);
+}
+
 function range(interval, show) {
   return interval ? `${show(interval[0])} to ${show(interval[1])}` : UNKNOWN;
 }

@@ -13,7 +13,7 @@ function showHeadline(report) {
 }
 
 function readableTime(time) {
-  return time.replace('T', ' ').replace('Z', ' UTC');
+  return time.replace('T', ' ').replace(/(Z|\+00:00)$/, ' UTC');
 }
 
 function tiles(headline) {
@@ -49,37 +49,45 @@ function modelsTable(headline) {
   if (!headline.models.length) return note('No model was judged.');
   const reference = regression(headline);
   const scale = intervalScale(headline.models);
-  const gap = (model, key) => (model === reference ? UNKNOWN : signed(difference(model[key], reference?.[key]), 4));
+  const four = (value) => fixed(value, 4);
+  const gain = (model) => (model === reference ? UNKNOWN
+    : withBelow(signed(difference(model.auc, reference?.auc), 4), model.above_lr_interval && range(model.above_lr_interval, (value) => signed(value, 4))));
+  const loss = (model) => withBelow(four(model.log_loss), model === reference ? null
+    : `${signed(difference(model.log_loss, reference?.log_loss), 4)} against LR`);
   return plainTable(`Models on the ${headline.judged_on} rows`, [
-    { label: 'Model' }, { label: 'AUC', numeric: true }, { label: 'Confidence interval', numeric: true },
-    { label: 'Against LR', numeric: true }, { label: 'Log loss', numeric: true }, { label: 'Against LR', numeric: true },
+    { label: 'Model' }, { label: 'AUC, with its 95% interval', numeric: true }, { label: 'Gain over LR', numeric: true }, { label: 'Log loss', numeric: true },
   ], headline.models.map((model, place) => [
-    make('strong', {}, model.label), fixed(model.auc, 4), intervalCell(model, scale, place), gap(model, 'auc'),
-    fixed(model.log_loss, 4), gap(model, 'log_loss'),
+    make('strong', {}, model.label),
+    withBelow(four(model.auc), model.auc_interval && range(model.auc_interval, four), intervalBar(model, scale, place)),
+    gain(model), loss(model),
   ]));
 }
 
+// A figure, and smaller below it what belongs to it.
+function withBelow(figure, text, drawing = null) {
+  return make('div', { class: 'figure-cell' }, make('strong', {}, figure), drawing, text ? make('span', { class: 'quiet' }, text) : null);
+}
+
+// From an AUC to a place on the bars, which are 150 wide.
 function intervalScale(models) {
   const ends = models.flatMap((model) => [model.auc, ...(model.auc_interval ?? [])]).filter(isKnown);
   const [low, high] = [Math.min(...ends), Math.max(...ends)];
-  return (value) => (high > low ? 6 + (108 * (value - low)) / (high - low) : 60);
+  return (value) => (high > low ? 6 + (138 * (value - low)) / (high - low) : 75);
 }
 
-// The interval as text, and below it as a bar on one scale for all models.
-function intervalCell(model, scale, place) {
-  if (!model.auc_interval) return UNKNOWN;
+// The interval as a bar, on one scale for all models.
+function intervalBar(model, scale, place) {
+  if (!model.auc_interval) return null;
   const [low, high] = model.auc_interval.map(scale);
-  const middle = scale(model.auc);
-  return make('div', { class: 'interval' }, range(model.auc_interval, (value) => fixed(value, 4)),
-    makeSvg('svg', { viewBox: '0 0 120 12', width: 120, height: 12, 'aria-hidden': 'true', class: `tone-${place % 8}` },
-      makeSvg('line', { x1: low, x2: high, y1: 6, y2: 6 }), makeSvg('circle', { cx: middle, cy: 6, r: 4 })));
+  return makeSvg('svg', { viewBox: '0 0 150 12', width: 150, height: 12, 'aria-hidden': 'true', class: `interval tone-${place % 8}` },
+    makeSvg('line', { x1: low, x2: high, y1: 6, y2: 6 }), makeSvg('circle', { cx: scale(model.auc), cy: 6, r: 4 }));
 }
 
 function modelsNote(headline) {
   const judged = headline.judged_on === 'test'
     ? 'Judged on the test rows, which no model has seen.'
     : 'There are no test rows, so the models are judged on the validation rows, which choices were made on: the figures are a little too good.';
-  return `${judged} LR is the plain logistic regression; the model of the run is the first.`;
+  return `${judged} The model of the run is the first.`;
 }
 
 function splitsTable(headline) {
@@ -97,10 +105,10 @@ function showCalibration(place, headline) {
   }
   const bins = (model) => headline.calibration[model.key];
   place.append(
-    addChart(calibrationLabel(models, bins), 340, () => calibrationOption(models, bins)).element,
+    addChart(calibrationLabel(models, bins), 400, () => calibrationOption(models, bins)).element,
     figuresTable('Calibration by bins of the prediction', [
       { label: 'Model' }, { label: 'Rows', numeric: true }, { label: 'Predicted', numeric: true },
-      { label: 'Clicked', numeric: true }, { label: 'Confidence interval', numeric: true },
+      { label: 'Clicked', numeric: true }, { label: '95% interval', numeric: true },
     ], models.flatMap((model) => bins(model).map((bin) => [
       model.label, count(bin.rows), percent(bin.predicted), percent(bin.clicked), range(bin.interval, percent),
     ]))),
@@ -114,19 +122,18 @@ function calibrationLabel(models, bins) {
 }
 
 function calibrationOption(models, bins) {
-  const share = { axisLabel: { color: colour('muted'), fontSize: 11, formatter: (value) => percent(value, 0) } };
   const end = Math.max(...models.flatMap((model) => bins(model).map((bin) => Math.max(bin.predicted, bin.interval?.[1] ?? bin.clicked))));
   const most = Math.min(1, Math.ceil(end * 10) / 10);
   return {
     tooltip: tooltip(({ seriesName, data }) => (data.bin ? tip(seriesName, [
       ['Rows', count(data.bin.rows)], ['Predicted', percent(data.bin.predicted)], ['Clicked', percent(data.bin.clicked)],
-      ['Confidence interval', range(data.bin.interval, percent)],
+      ['95% interval', range(data.bin.interval, percent)],
     ]) : null)),
     // Three models at once hide each other; one click in the legend shows another one.
     legend: legend({ data: models.map((model) => model.label), selected: Object.fromEntries(models.map((model, place) => [model.label, place === 0 || model.key === 'lr'])) }),
     grid: { left: 24, right: 16, top: 40, bottom: 28, containLabel: true },
-    xAxis: axis('value', 'Predicted', { min: 0, max: most, ...share }),
-    yAxis: axis('value', 'Clicked', { min: 0, max: most, nameGap: 42, ...share }),
+    xAxis: axis('value', 'Predicted', { min: 0, max: most, axisLabel: axisText(wholePercent) }),
+    yAxis: axis('value', 'Clicked', { min: 0, max: most, nameGap: 42, axisLabel: axisText(wholePercent) }),
     series: [
       { type: 'line', data: [[0, 0], [most, most]], symbol: 'none', silent: true, lineStyle: { type: 'dashed', width: 1, color: colour('muted') } },
       ...models.flatMap((model, place) => [

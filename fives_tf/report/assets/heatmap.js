@@ -11,18 +11,22 @@ function showAdjacency(adjacency) {
     return;
   }
   const spoken = make('p', { class: 'hidden', 'aria-live': 'polite', id: 'adjacency-cell' });
-  const maps = adjacency.layers.map((layer, number) => new HeatMap(adjacency, layer, number + 1, spoken));
+  // Two maps side by side if that leaves cells that can be seen, with a gap of 28 between them.
+  const half = (place.clientWidth - 76) / 2;
+  const beside = half / adjacency.fields.length > 20;
+  const room = beside ? half : place.clientWidth - 48;
+  const maps = adjacency.layers.map((layer, number) => new HeatMap(adjacency, layer, number + 1, spoken, room));
   const temperature = isKnown(adjacency.temperature) ? ` (temperature ${plain(adjacency.temperature)})` : '';
   place.append(
     make('div', { class: 'controls' }, choice('Show', [['strength', 'Before re-scaling'], ['soft', `After re-scaling${temperature}`]],
       (kind) => maps.forEach((map) => map.show(kind)))),
     make('p', { class: 'quiet' }, 'Point at a cell, or move to a map with the tab key and then with the arrow keys, to read its value.'),
-    spoken, make('div', { class: 'maps' }, ...maps.map((map) => map.element)),
+    spoken, make('div', { class: beside ? 'maps beside' : 'maps' }, ...maps.map((map) => map.element)),
   );
 }
 
 class HeatMap {
-  constructor(adjacency, layer, number, spoken) {
+  constructor(adjacency, layer, number, spoken, room) {
     this.fields = adjacency.fields;
     this.columns = adjacency.columns;
     this.layer = layer;
@@ -30,9 +34,9 @@ class HeatMap {
     this.spoken = spoken;
     this.kind = 'strength';
     this.cell = null;
-    this.side = this.fields.length > 60 ? 13 : this.fields.length > 20 ? 18 : 26;
     // Names take the room that the longest of them needs, within reason.
     this.margin = 24 + 6.6 * Math.min(18, Math.max(...this.fields.map((field) => [...field].length)));
+    this.side = cellSide(room - this.margin - 16, this.fields.length);
     const length = this.side * this.fields.length;
     this.drawing = addChart(this.label(), this.margin + length + 16, () => this.option(), (chart) => this.ready(chart));
     this.chart = null;
@@ -117,10 +121,8 @@ class HeatMap {
     const names = (place) => ({
       type: 'category', data: this.fields.map((_, number) => number), position: place, axisTick: { show: false },
       axisLine: { show: false }, splitLine: { show: false },
-      axisLabel: {
-        color: colour('text'), fontSize: 11, interval: 0, rotate: place === 'top' ? 60 : 0,
-        formatter: (number) => shortened(this.fields[number], 18),
-      },
+      axisLabel: axisText((number) => shortened(this.fields[number], 18),
+        { color: colour('text'), interval: 0, hideOverlap: false, rotate: place === 'top' ? 60 : 0 }),
     });
     const data = this.layer[this.kind].flatMap((row, start) => row.map((value, end) => ({
       // An empty cell is there for the cursor, but has no colour.
@@ -139,6 +141,11 @@ class HeatMap {
       }],
     };
   }
+}
+
+// The side of a cell in a map that should fill some room, but may be wider.
+function cellSide(room, cells) {
+  return Math.max(13, Math.min(36, Math.floor(room / cells)));
 }
 
 function scaleBar() {

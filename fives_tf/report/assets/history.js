@@ -18,7 +18,7 @@ function epochAxis() {
 }
 
 function overEpochs(history, values) {
-  return values.map((value, snapshot) => [history.epochs[snapshot], value]);
+  return values.map((value, snapshot) => [history.epochs[snapshot] ?? snapshot + 1, value]);
 }
 
 function seriesTip(title, show) {

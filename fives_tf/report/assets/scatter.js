@@ -35,7 +35,7 @@ function scatterOption(dots, layers, kind) {
       ['Edge', `${dot.start} to ${dot.end}`], ['Layer', count(dot.layer)], ['Before re-scaling', fixed(dot.strength, 3)],
       ['After re-scaling', fixed(dot.soft, 3)], ['AUC alone', fixed(dot.auc, 4)],
     ])),
-    legend: legend({ icon: null, itemWidth: 10, itemHeight: 10 }),
+    legend: legend({ icon: null }),
     grid: { left: 28, right: 20, top: 40, bottom: 28, containLabel: true },
     xAxis: axis('value', 'Strength of the edge', { min: 0, max: 1 }),
     yAxis: axis('value', 'AUC of the cross alone', { scale: true, nameGap: 46 }),

@@ -19,7 +19,7 @@ function showWarnings(warnings) {
   }
   place.append(make('ul', { class: 'warnings' }, ...warnings.map((warning) => make('li', {},
     make('h3', {}, WARNING_KINDS[warning.kind] ?? warning.kind),
-    make('p', {}, warning.text),
-    make('p', { class: 'advice' }, warning.advice),
+    make('p', {}, ...withCode(warning.text)),
+    make('p', { class: 'advice' }, ...withCode(warning.advice)),
     warning.fields.length ? make('p', { class: 'chips' }, ...warning.fields.map((field) => make('code', {}, field))) : null))));
 }
