@@ -1,6 +1,7 @@
 # make demo   the main job, end to end, on a generated log
-# make test   all tests but those of the next line
+# make test   all tests but those of the next two lines
 # make test-cluster   preprocessing on a Flink cluster on this machine; needs Java and Maven
+# make test-browser   the HTML report in Chromium; installs it on Debian if we are root; needs npm
 # make lint   style
 # make lock   pins the dependencies anew
 
@@ -11,7 +12,7 @@ BIN := $(VENV)/bin
 DEMO ?= demo
 UV ?= uv
 
-.PHONY: demo test test-cluster test-newest lint format lock clean
+.PHONY: demo test test-cluster test-browser test-newest lint format lock clean
 
 demo: $(VENV)/ready
 	$(BIN)/fives synth --rows 100000 --out $(DEMO)/log --overwrite
@@ -30,6 +31,17 @@ test: $(VENV)/ready
 
 test-cluster: $(VENV)/ready
 	$(BIN)/python -m pytest -m cluster tests/cluster $(ARGS)
+
+test-browser: $(VENV)/ready
+	@command -v chromium >/dev/null || { \
+		if [ "$$(id -u)" = 0 ] && command -v apt-get >/dev/null; then \
+			apt-get update -qq && apt-get install -qq -y --no-install-recommends chromium; \
+		else \
+			echo "Chromium is not on the PATH: install it, such as by: sudo apt-get install chromium"; \
+			exit 1; \
+		fi; \
+	}
+	$(BIN)/python -m pytest -m browser tests/browser $(ARGS)
 
 # The same tests on the newest TensorFlow, which tensorflow-io does not support.
 test-newest:

@@ -30,6 +30,7 @@ setup(
     ),
     package_data={
         "fives_tf.bench": ["schemas/*.yaml"],
+        "fives_tf.report": ["assets/*", "assets/vendor/*", "assets/vendor/licenses/*"],
         "launch": ["flink/*", "k8s/*.yaml", "serving/*", "slurm/*.sh"],
         "pipelines": ["*.xml"],
     },

@@ -4,10 +4,33 @@ from typing import Any
 
 import numpy as np
 
-WORDS = (
-    "age sex city hour weekday device browser site app category banner position price income "
-    "education work hours country occupation marital gain loss member season carrier"
-).split()
+WORDS = [
+    "age",
+    "sex",
+    "city",
+    "hour",
+    "weekday",
+    "device",
+    "browser",
+    "site",
+    "app",
+    "category",
+    "banner",
+    "position",
+    "price",
+    "income",
+    "education",
+    "work",
+    "hours",
+    "country",
+    "occupation",
+    "marital",
+    "gain",
+    "loss",
+    "member",
+    "season",
+    "carrier",
+]
 HOSTILE = (
     "<script>window.hacked=1</script>",
     '"><img src=x onerror="window.hacked=1">',

@@ -78,7 +78,7 @@ function axisText(formatter = undefined, more = {}) {
 function legend(more = {}) {
   return {
     type: 'scroll', top: 4, left: 0, inactiveColor: colour('line-strong'), icon: 'circle', itemWidth: 10, itemHeight: 10,
-    textStyle: { color: colour('text'), fontSize: 12 },
+    textStyle: { color: colour('text'), fontSize: 12, lineHeight: 20 }, // else names are clipped
     pageTextStyle: { color: colour('muted') }, pageIconColor: colour('accent'), pageIconInactiveColor: colour('line-strong'),
     ...more,
   };

@@ -60,7 +60,7 @@ function crossDetails(cross) {
   const name = (value) => value.values.join(' · ');
   if (!cross.values.length) return note('No combination of values is frequent enough to be shown.');
   const columns = [
-    { label: cross.fields.join(' · ') }, { label: 'Rows', numeric: true }, { label: 'Click rate', numeric: true },
+    { label: 'Values' }, { label: 'Rows', numeric: true }, { label: 'Click rate', numeric: true },
     { label: '95% interval', numeric: true }, { label: 'Expected', numeric: true },
   ];
   const rows = cross.values.map((value) => [

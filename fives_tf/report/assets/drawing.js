@@ -7,7 +7,7 @@ const TOP = 34; // room for the heads above the nodes
 function drawLayer({ number, fields, edges, width, tone, chosen, choose }) {
   const step = fields.length > 40 ? 16 : 22;
   const height = TOP + fields.length * step;
-  const label = Math.round(Math.min(width * 0.34, 12 + 6.8 * Math.max(...fields.map((field) => [...field].length))));
+  const label = Math.round(Math.min(width * 0.36, 12 + 6.8 * Math.max(...fields.map((field) => [...field].length))));
   const [left, right] = [label + 8, width - label - 8];
   const y = (field) => TOP + (field + 0.5) * step;
   const linked = new Set(edges.flatMap(({ start, end }) => [`start ${start}`, `end ${end}`]));
@@ -17,7 +17,7 @@ function drawLayer({ number, fields, edges, width, tone, chosen, choose }) {
   },
   makeSvg('title', {}, field),
   makeSvg('circle', { cx: x, cy: y(place), r: 4 }),
-  makeSvg('text', { x: x + offset, y: y(place) + 4, 'text-anchor': anchor }, shortened(field, Math.floor(label / 6.6)))));
+  makeSvg('text', { x: x + offset, y: y(place) + 4, 'text-anchor': anchor }, shortened(field, Math.floor(label / 6.9)))));
   // Edges of one layer may all be about as strong; so they are set off against each other.
   const [most, least] = [edges[0]?.strength, edges.at(-1)?.strength];
   const rank = (strength) => (most > least ? (strength - least) / (most - least) : 1);

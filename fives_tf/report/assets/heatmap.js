@@ -37,6 +37,7 @@ class HeatMap {
     // Names take the room that the longest of them needs, within reason.
     this.margin = 24 + 6.6 * Math.min(18, Math.max(...this.fields.map((field) => [...field].length)));
     this.side = cellSide(room - this.margin - 16, this.fields.length);
+    this.slant = this.side < 24 ? 90 : 60; // so that names do not touch
     const length = this.side * this.fields.length;
     this.drawing = addChart(this.label(), this.margin + length + 16, () => this.option(), (chart) => this.ready(chart));
     this.chart = null;
@@ -95,7 +96,8 @@ class HeatMap {
 
   move(event) {
     const step = ARROWS[event.key];
-    if (!step || !this.chart) return;
+    if (!step) return;
+    draw(this.drawing.element);
     event.preventDefault();
     const last = this.fields.length - 1;
     const within = (value) => Math.max(0, Math.min(last, value));
@@ -122,7 +124,7 @@ class HeatMap {
       type: 'category', data: this.fields.map((_, number) => number), position: place, axisTick: { show: false },
       axisLine: { show: false }, splitLine: { show: false },
       axisLabel: axisText((number) => shortened(this.fields[number], 18),
-        { color: colour('text'), interval: 0, hideOverlap: false, rotate: place === 'top' ? 60 : 0 }),
+        { color: colour('text'), interval: 0, hideOverlap: false, rotate: place === 'top' ? this.slant : 0 }),
     });
     const data = this.layer[this.kind].flatMap((row, start) => row.map((value, end) => ({
       // An empty cell is there for the cursor, but has no colour.

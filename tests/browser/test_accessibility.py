@@ -1,0 +1,74 @@
+import itertools
+
+import pytest
+
+pytestmark = pytest.mark.browser
+
+
+@pytest.mark.parametrize("theme", ["light", "dark"])
+@pytest.mark.parametrize("width", [375, 1440])
+def test_axe_finds_nothing_grave(show, sample, axe, draw_all, theme, width):
+    page = show(sample, theme=theme, width=width)
+    page.locator("#crosses .opener").first.click()
+    page.locator("#data .opener").first.click()
+    page.locator("#graph-body ol button").first.click()
+    for summary in page.locator("summary").all():
+        summary.click()
+    draw_all(page)
+    page.evaluate(axe)
+    result = page.evaluate("axe.run(document, {resultTypes: ['violations']})")
+    grave = [
+        (found["id"], [node["target"] for node in found["nodes"]][:5])
+        for found in result["violations"]
+        if found["impact"] in ("serious", "critical")
+    ]
+    assert grave == []
+
+
+def test_a_heat_map_is_read_by_keyboard(show, sample):
+    page = show(sample)
+    adjacency = sample["adjacency"]
+    fields, strength = adjacency["fields"], adjacency["layers"][1]["strength"]
+    chart = page.locator("#adjacency .chart").nth(1)
+    chart.focus()
+    chart.locator("canvas").first.wait_for()
+    spoken = page.locator("#adjacency-cell")
+    page.keyboard.press("ArrowRight")  # to the first cell
+    assert spoken.inner_text() == f"layer 2, {fields[0]} to {fields[0]}: never crossed, same column"
+    page.keyboard.press("ArrowRight")
+    expected = f"layer 2, {fields[0]} to {fields[1]}: {strength[0][1]:.2f}"
+    assert spoken.inner_text() == expected
+    assert f"{strength[0][1]:.2f}" in page.locator("#adjacency .tip").inner_text()
+    page.keyboard.press("ArrowDown")
+    page.keyboard.press("ArrowDown")
+    page.keyboard.press("ArrowUp")
+    page.keyboard.press("ArrowLeft")
+    assert spoken.inner_text() == f"layer 2, {fields[1]} to {fields[0]}: {strength[1][0]:.2f}"
+    page.get_by_label("After re-scaling (temperature 0.02)").check(force=True)
+    chart.focus()
+    page.keyboard.press("ArrowUp")
+    page.keyboard.press("ArrowRight")
+    soft = adjacency["layers"][1]["soft"][0][1]
+    assert spoken.inner_text() == f"layer 2, {fields[0]} to {fields[1]}: {soft:.2f}"
+
+
+def test_every_chart_has_words(show, sample):
+    page = show(sample)
+    page.locator("#crosses .opener").first.click()
+    labels = page.evaluate(
+        """() => [...document.querySelectorAll('.chart, svg.layer')].map(
+            (chart) => chart.getAttribute('aria-label'))"""
+    )
+    assert len(labels) > 10
+    assert all(label and len(label) > 20 for label in labels)
+
+
+def test_headings_do_not_skip_a_level(show, sample):
+    page = show(sample)
+    page.locator("#data .opener").first.click()
+    levels = page.evaluate(
+        "() => [...document.querySelectorAll('h1, h2, h3, h4')].map((h) => Number(h.tagName[1]))"
+    )
+    assert levels[0] == 1
+    assert levels.count(1) == 1
+    assert all(after - before <= 1 for before, after in itertools.pairwise(levels))
