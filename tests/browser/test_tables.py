@@ -30,6 +30,10 @@ def names(page):
     return page.locator("#crosses .opener").all_inner_texts()
 
 
+def percent(share):
+    return f"{share:.2%}" if 0 < share < 0.01 else f"{share:.1%}"
+
+
 def sort_button(page, label):
     return page.locator("#crosses thead").get_by_role("button", name=label, exact=True)
 
@@ -128,9 +132,9 @@ def test_a_cross_opens_and_closes(show, sample, way):
     assert rows.first.locator("td").all_inner_texts() == [
         " · ".join(first["values"]),
         f"{first['rows']:,}",
-        f"{first['rate']:.1%}",
-        f"{first['interval'][0]:.1%} to {first['interval'][1]:.1%}",
-        f"{first['expected']:.1%}",
+        percent(first["rate"]),
+        " to ".join(map(percent, first["interval"])),
+        percent(first["expected"]),
     ]
     details.locator("canvas").first.wait_for()
     assert " · ".join(first["values"]) in details.get_by_role("img").get_attribute("aria-label")

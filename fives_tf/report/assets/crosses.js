@@ -91,7 +91,7 @@ function valuesOption(values, name) {
     tooltip: tooltip(content),
     legend: legend({ icon: null, data: ['Click rate', 'Expected'] }),
     grid: { left: 8, right: 20, top: 32, bottom: 8, containLabel: true },
-    xAxis: axis('value', null, { splitNumber: 4, axisLabel: axisText(wholePercent) }),
+    xAxis: axis('value', null, { min: 0, max: ({ max }) => (max > 0.9 ? 1 : null), splitNumber: 4, axisLabel: axisText(axisPercent) }),
     yAxis: axis('category', null, {
       inverse: true, data: values.map((value, row) => row),
       axisLabel: axisText((row) => shortened(name(values[row]), 24), { color: colour('text'), interval: 0 }),

@@ -56,18 +56,15 @@ function curvesPart(title, curves) {
 
 function showLayers({ split, auc }) {
   const place = byId('layers-body');
-  const known = auc.filter(isKnown);
-  if (!known.length) {
+  if (!auc.some(isKnown)) {
     place.append(note('The layers were not judged one by one.'));
     return;
   }
   const sentence = `AUC on ${split}: ${auc.map((value, number) => `${layerName(number)} ${fixed(value, 4)}`).join(', ')}.`;
-  const [low, high] = [Math.min(...known), Math.max(...known)];
-  const room = Math.max(0.002, (high - low) / 2);
   const option = () => ({
     tooltip: tooltip(({ dataIndex }) => tip(layerName(dataIndex), [['AUC', fixed(auc[dataIndex], 4)]])),
     grid: { left: 8, right: 64, top: 8, bottom: 8, containLabel: true },
-    xAxis: axis('value', null, { min: Math.max(0, low - room), max: Math.min(1, high + room / 2), splitNumber: 4, axisLabel: axisText((value) => fixed(value, 4), { showMinLabel: false, showMaxLabel: false }) }),
+    xAxis: axis('value', null, { scale: true, splitNumber: 4, axisLabel: axisText((value) => fixed(value, 4)) }),
     yAxis: axis('category', null, { inverse: true, data: auc.map((_, number) => (number ? `Layer ${number}: crosses of ${number + 1}` : 'Layer 0: single fields')), axisLabel: axisText(undefined, { color: colour('text') }) }),
     series: [{
       type: 'scatter', symbolSize: 14, itemStyle: { color: seriesColour(0) }, data: auc.map((value, number) => [value ?? '-', number]),

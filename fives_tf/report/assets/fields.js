@@ -27,7 +27,7 @@ function showFields({ fields, rejected }) {
 function fieldDetails(field) {
   return make('div', { class: 'columns' },
     make('div', {}, make('h3', {}, 'Most frequent values'), field.values.length
-      ? shareBars(field.values.map(({ value, share }) => [value === '' ? '(empty)' : value, share, percent(share)]))
+      ? shareBars(field.values.map(({ value, share }) => [shownName(value), share, percent(share)]))
       : note('Values are not known by name.')),
     make('div', {}, make('h3', {}, 'Edges of the buckets'), field.bucket_edges?.length
       ? make('p', { class: 'edges' }, field.bucket_edges.map(plain).join(', '))

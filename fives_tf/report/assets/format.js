@@ -24,15 +24,16 @@ function signed(value, digits) {
   return value > 0 ? `+${text}` : text;
 }
 
-function percent(value, digits = 1) {
+// Click rates are often far below a hundredth, so small shares have more digits.
+function percent(value) {
   if (!isKnown(value)) return UNKNOWN;
-  const least = 0.5 * 10 ** (-2 - digits);
-  if (value > 0 && value < least) return `<${(2 * least * 100).toFixed(digits)}%`;
-  return `${withMinus((100 * value).toFixed(digits))}%`;
+  if (value > 0 && value < 0.00005) return '<0.01%';
+  return `${(100 * value).toFixed(value > 0 && value < 0.01 ? 2 : 1)}%`;
 }
 
-function wholePercent(value) {
-  return percent(value, 0);
+// A share at an axis, with as many digits as it needs.
+function axisPercent(value) {
+  return `${plain(100 * value)}%`;
 }
 
 function range(interval, show) {
@@ -52,6 +53,11 @@ function duration(seconds) {
 // A number of any size, such as the edge of a bucket or a value of the configuration.
 function plain(value) {
   return withMinus(Number.isInteger(value) ? String(value) : String(Number(value.toPrecision(6))));
+}
+
+// A value that is empty is shown by words, else there is nothing to see or to press.
+function shownName(text) {
+  return text === '' ? '(empty)' : text;
 }
 
 function shortened(text, length) {

@@ -52,8 +52,10 @@ function modelsTable(headline) {
   const four = (value) => fixed(value, 4);
   const gain = (model) => (model === reference ? UNKNOWN
     : withBelow(signed(difference(model.auc, reference?.auc), 4), model.above_lr_interval && range(model.above_lr_interval, (value) => signed(value, 4))));
-  const loss = (model) => withBelow(four(model.log_loss), model === reference ? null
-    : `${signed(difference(model.log_loss, reference?.log_loss), 4)} against LR`);
+  const loss = (model) => {
+    const change = difference(model.log_loss, reference?.log_loss);
+    return withBelow(four(model.log_loss), model !== reference && isKnown(change) ? `${signed(change, 4)} against LR` : null);
+  };
   return plainTable(`Models on the ${headline.judged_on} rows`, [
     { label: 'Model' }, { label: 'AUC, with its 95% interval', numeric: true }, { label: 'Gain over LR', numeric: true }, { label: 'Log loss', numeric: true },
   ], headline.models.map((model, place) => [
@@ -94,7 +96,7 @@ function splitsTable(headline) {
   if (!headline.splits.length) return note('The rows were not counted.');
   const columns = [{ label: 'Split' }, { label: 'Rows', numeric: true }, { label: 'Clicks', numeric: true }, { label: 'Click rate', numeric: true }];
   return plainTable('Rows of each split', columns,
-    headline.splits.map((split) => [split.name, count(split.rows), count(split.clicks), percent(split.rate, 2)]));
+    headline.splits.map((split) => [split.name, count(split.rows), count(split.clicks), percent(split.rate)]));
 }
 
 function showCalibration(place, headline) {
@@ -123,7 +125,8 @@ function calibrationLabel(models, bins) {
 
 function calibrationOption(models, bins) {
   const end = Math.max(...models.flatMap((model) => bins(model).map((bin) => Math.max(bin.predicted, bin.interval?.[1] ?? bin.clicked))));
-  const most = Math.min(1, Math.ceil(end * 10) / 10);
+  const step = 10 ** Math.floor(Math.log10(end || 1));
+  const most = Math.min(1, Math.ceil(end / step) * step);
   return {
     tooltip: tooltip(({ seriesName, data }) => (data.bin ? tip(seriesName, [
       ['Rows', count(data.bin.rows)], ['Predicted', percent(data.bin.predicted)], ['Clicked', percent(data.bin.clicked)],
@@ -132,8 +135,8 @@ function calibrationOption(models, bins) {
     // Three models at once hide each other; one click in the legend shows another one.
     legend: legend({ data: models.map((model) => model.label), selected: Object.fromEntries(models.map((model, place) => [model.label, place === 0 || model.key === 'lr'])) }),
     grid: { left: 24, right: 16, top: 40, bottom: 28, containLabel: true },
-    xAxis: axis('value', 'Predicted', { min: 0, max: most, axisLabel: axisText(wholePercent) }),
-    yAxis: axis('value', 'Clicked', { min: 0, max: most, nameGap: 42, axisLabel: axisText(wholePercent) }),
+    xAxis: axis('value', 'Predicted', { min: 0, max: most, axisLabel: axisText(axisPercent) }),
+    yAxis: axis('value', 'Clicked', { min: 0, max: most, nameGap: 42, axisLabel: axisText(axisPercent) }),
     series: [
       { type: 'line', data: [[0, 0], [most, most]], symbol: 'none', silent: true, lineStyle: { type: 'dashed', width: 1, color: colour('muted') } },
       ...models.flatMap((model, place) => [

@@ -100,7 +100,7 @@ class SortableTable {
     const [first, ...others] = this.columns;
     const button = make('button', {
       type: 'button', class: 'opener', 'aria-expanded': String(open), 'aria-controls': open && id, click: () => this.toggle(row),
-    }, first.cell(row));
+    }, shownName(first.cell(row)));
     this.buttons.set(row, button);
     const cells = others.map((column) => make('td', { class: column.numeric ? 'number' : 'text' }, column.cell(row)));
     const line = make('tr', { class: open ? 'open' : null }, make('th', { scope: 'row' }, button), ...cells);
