@@ -22,6 +22,7 @@ VERBS = (
     "search",
     "fit",
     "crosses",
+    "report",
     "generate",
     "materialize",
     "evaluate",
