@@ -51,7 +51,7 @@ def select(crosses: Sequence[Cross], used: set[str]) -> list[Cross]:
     chosen = list(dict.fromkeys(cross.fields for cross in wanted))[:MOST]
     known = {cross.fields: cross for cross in crosses}
     ranked = sorted((known[fields] for fields in chosen), key=lambda cross: -cross.score)
-    return sorted(ranked, key=lambda cross: -math.inf if cross.gain is None else -cross.gain)
+    return sorted(ranked, key=lambda cross: math.inf if cross.gain is None else -cross.gain)
 
 
 def judge(
