@@ -10,7 +10,7 @@ from fives_tf.training import journal
 
 _KEYS = ("step", "epoch", "loss", "edge_loss", "auc", "log_loss", "output_auc")
 _QUANTILES = (5, 25, 50, 75, 95)
-_RISEN, _FALLEN = 16, 8  # edges whose courses are told
+_RISEN, _FALLEN = 16, 8  # edges of all layers together whose courses are told
 _POINTS = 200  # of a curve, at most
 _STAGE = "search"
 
@@ -75,27 +75,30 @@ def history(run: Run, adjacency: Adjacency) -> dict[str, Any] | None:
 
 
 def _courses(soft: np.ndarray, adjacency: Adjacency, may_be: np.ndarray) -> list[dict[str, Any]]:
-    """The courses of the edges that ended strongest, and of those that fell most."""
-    strength = np.where(may_be, adjacency.strength, -np.inf)
-    fall = np.where(may_be, soft.max(axis=0) - soft[-1], -np.inf)
-    entries = [*_first(strength, _RISEN), *_first(fall, _FALLEN)]
-    fields = adjacency.fields.tolist()
-    return [
-        {
-            "layer": layer + 1,
-            "start": fields[start],
-            "end": fields[end],
-            "soft": rounded(soft[:, layer, start, end], 3),
-        }
-        for layer, start, end in dict.fromkeys(entries)
-    ]
+    """The courses of the edges of each layer that ended strongest, and of those that fell most."""
+    fields, layers = adjacency.fields.tolist(), soft.shape[1]
+    courses = []
+    for layer in range(layers):
+        own = soft[:, layer]
+        risen = _first(adjacency.strength[layer], may_be, _RISEN // layers)
+        fallen = _first(own.max(axis=0) - own[-1], may_be, _FALLEN // layers)
+        courses += [
+            {
+                "layer": layer + 1,
+                "start": fields[start],
+                "end": fields[end],
+                "soft": rounded(own[:, start, end], 3),
+            }
+            for start, end in dict.fromkeys([*risen, *fallen])
+        ]
+    return courses
 
 
-def _first(values: np.ndarray, count: int) -> list[tuple[int, ...]]:
-    """The places of the greatest finite values."""
-    order = np.argsort(-values, axis=None, kind="stable")[:count]
-    places = zip(*np.unravel_index(order, values.shape), strict=True)
-    return [tuple(map(int, place)) for place in places if np.isfinite(values[place])]
+def _first(values: np.ndarray, may_be: np.ndarray, count: int) -> list[tuple[int, int]]:
+    """The places of the greatest values among those that may be edges."""
+    places = np.argwhere(may_be)
+    order = np.argsort(-values[may_be], kind="stable")[:count]
+    return [(int(start), int(end)) for start, end in places[order]]
 
 
 def _some(count: int) -> list[int]:
