@@ -2,6 +2,7 @@
 # make test   all tests but those of the next two lines
 # make test-cluster   preprocessing on a Flink cluster on this machine; needs Java and Maven
 # make test-browser   the HTML report in Chromium; installs it on Debian if we are root; needs npm
+# make docs   the site of the docs, in build/docs
 # make lint   style
 # make lock   pins the dependencies anew
 
@@ -12,7 +13,7 @@ BIN := $(VENV)/bin
 DEMO ?= demo
 UV ?= uv
 
-.PHONY: demo test test-cluster test-browser test-newest lint format lock clean
+.PHONY: demo docs test test-cluster test-browser test-newest lint format lock clean
 
 demo: $(VENV)/ready
 	$(BIN)/fives synth --rows 100000 --out $(DEMO)/log --overwrite
@@ -25,6 +26,11 @@ demo: $(VENV)/ready
 	$(BIN)/fives export $(DEMO)/run --to $(DEMO)/exports
 	$(BIN)/fives predict $(DEMO)/exports --input $(DEMO)/log/log.csv \
 		--output $(DEMO)/scores.parquet --overwrite
+
+# Without --quiet, under which warnings do not count. The notice that is turned off is one of the
+# theme, about its successor.
+docs: $(VENV)/ready
+	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --strict
 
 test: $(VENV)/ready
 	$(BIN)/python -m pytest -n 2 $(ARGS)

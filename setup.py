@@ -72,6 +72,7 @@ setup(
             "hypothesis>=6",
             "ipykernel>=6",
             "kubernetes-validate>=1.31",
+            "latex2mathml>=3.81",
             "lightgbm>=4",
             "matplotlib>=3.9",
             "mkdocs-material>=9.6",

@@ -9,10 +9,11 @@ from pathlib import Path
 from typing import Any
 
 from fives_tf import storage
-from fives_tf.bench.facts import TRAINING, config_values, machine, versions
+from fives_tf.bench.facts import config_values, machine
 from fives_tf.bench.given import add_set_flag, read_set_flag
 from fives_tf.bench.processes import in_own_process, quiet_libraries
 from fives_tf.errors import Interrupted, UserError
+from fives_tf.versions import TRAINING, versions
 
 __all__ = [
     "TRAINING",

@@ -11,7 +11,8 @@ from pathlib import Path
 
 from playwright.sync_api import Browser, sync_playwright
 
-WIDTH, HEIGHT = 1440, 1150
+WIDTH, HEIGHT = 1440, 1600
+MARGIN = 24  # below the summary
 PROGRAMS = ("chromium", "chromium-browser", "google-chrome")
 # Nothing but the page is to be loaded, and root has no sandbox.
 _FLAGS = (
@@ -58,7 +59,9 @@ def take(report: Path, picture: Path) -> None:
         page.goto(report.resolve().as_uri())
         page.locator("#calibration canvas").first.wait_for()
         picture.parent.mkdir(parents=True, exist_ok=True)
-        page.screenshot(path=picture)
+        summary = page.locator("#summary").bounding_box()
+        end = min(HEIGHT, summary["y"] + summary["height"] + MARGIN)
+        page.screenshot(path=picture, clip={"x": 0, "y": 0, "width": WIDTH, "height": end})
 
 
 if __name__ == "__main__":

@@ -8,12 +8,14 @@ import dataclasses
 import tensorflow as tf
 
 from fives_tf import storage
+from fives_tf.config import Config
 from fives_tf.cross_encoding import CrossEncoding
 from fives_tf.dataset import Dataset
 from fives_tf.errors import UserError
 from fives_tf.light import Light
 from fives_tf.models.base import ClickModel
-from fives_tf.models.build import BUILDERS, Facts
+from fives_tf.models.build import BUILDERS, Facts, Penalty, build_lr
+from fives_tf.models.lr import LogisticRegression
 from fives_tf.run import CROSS_IDS, LIGHT, Run, member_path
 from fives_tf.training.crossing import Crossed
 
@@ -46,26 +48,35 @@ def load_fitted(
     if xla is not None:
         config = dataclasses.replace(config, xla=xla)
 
-    def build(crosses: CrossEncoding) -> ClickModel:
+    def gather(crosses: CrossEncoding) -> Facts:
         if dataset.crosses is not None and rows_have_crosses:
-            facts = Facts.of(dataset, config)
-        else:
-            facts = Facts.of_fields(dataset, config).with_crosses(crosses)
-        return BUILDERS[config.model](config, facts, 1)
+            return Facts.of(dataset, config)
+        return Facts.of_fields(dataset, config).with_crosses(crosses)
 
     if config.model == "lr":
         light = _load_light(run, dataset)
-        model = build(light.crosses)
-        model.table.values.assign(light.weights[:, None])
-        model.bias.assign([light.bias])
-        return model, light.crosses
+        return light_regression(light, config, gather(light.crosses)), light.crosses
     crosses = CrossEncoding.from_files(
         lambda name: storage.read(storage.join(run.directory, CROSS_IDS, name)), dataset.encoding
     )
-    model = build(crosses)
+    model = BUILDERS[config.model](config, gather(crosses), 1)
     path = member_path(run.directory, 0)
     tf.train.Checkpoint(model=model).read(path).assert_existing_objects_matched()
     return model, crosses
+
+
+def light_regression(light: Light, config: Config, facts: Facts) -> LogisticRegression:
+    """A light model as one that can be evaluated like any other.
+
+    Args:
+        light: The light model.
+        config: The configuration of its run.
+        facts: What is known of the dataset, with the crosses of the light model.
+    """
+    model = build_lr(config, facts, penalties=[Penalty(0.0, 0.0)])
+    model.table.values.assign(light.weights[:, None])
+    model.bias.assign([light.bias])
+    return model
 
 
 def _load_light(run: Run, dataset: Dataset) -> Light:

@@ -3,6 +3,7 @@
 import dataclasses
 import io
 import json
+import platform
 import zipfile
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -22,6 +23,7 @@ from fives_tf.crosses import (
 )
 from fives_tf.dataset import Dataset
 from fives_tf.errors import UserError
+from fives_tf.versions import versions
 
 VERSION = 2
 CONFIG = "config.yaml"
@@ -48,7 +50,11 @@ FILES = (
     CROSS_IDS,
     "checkpoints",
     "metrics.jsonl",
+    "snapshots.jsonl",
     "tensorboard",
+    "report",
+    "report.html",
+    "report.json",
 )
 
 
@@ -163,7 +169,8 @@ class Run:
         if adjacency is not None:
             storage.write(storage.join(self.directory, ADJACENCY), adjacency.to_bytes())
         self.write_crosses(crosses)
-        self.manifest |= results | {"complete": True}
+        made_with = {"python": platform.python_version(), **versions()}
+        self.manifest |= results | {"versions": made_with, "complete": True}
         self._write_manifest()
 
     def write_crosses(self, crosses: list[Cross]) -> None:

@@ -189,6 +189,10 @@ def _headline(random: np.random.Generator, fields: int, columns: list[str]) -> d
     def model(key: str, label: str, auc: float, log_loss: float) -> dict[str, Any]:
         interval = [round(auc - 0.0042, 4), round(auc + 0.0041, 4)]
         figures = {"auc": auc, "auc_interval": interval, "log_loss": log_loss}
+        if key != "lr":
+            above = auc - 0.9178
+            beside = {"above_lr": above, "above_lr_interval": [above - 0.001, above + 0.001]}
+            figures |= {name: np.round(value, 4).tolist() for name, value in beside.items()}
         return {"key": key, "label": label, **figures}
 
     return {

@@ -1,4 +1,4 @@
-"""The examples, the notebook and the lines of the docs for scikit-learn run as printed."""
+"""The examples, the notebook and the lines of the docs for tables run as printed."""
 
 import importlib.util
 import re
@@ -47,6 +47,14 @@ def test_the_lines_of_the_page_run(log):
     names = run(ROOT / "docs/sklearn.md")
     assert isinstance(names["model"], FivesClassifier)
     assert names["crosses"].crosses_
+
+
+@pytest.mark.slow
+def test_the_lines_for_lightgbm_run_and_find_the_planted_cross(log, capsys):
+    run(ROOT / "docs/lightgbm.md")
+    told = capsys.readouterr().out
+    assert "C1 x C2" in told
+    assert re.search(r"columns alone: 0\.\d{4}\nwith crosses: 0\.\d{4}", told)
 
 
 @pytest.mark.slow

@@ -17,8 +17,9 @@ from typing import Any
 
 from fives_tf import storage
 from fives_tf.bench.data import Data
-from fives_tf.bench.facts import LEARNING, versions
+from fives_tf.bench.facts import LEARNING
 from fives_tf.bench.processes import RESULT, Call, in_processes
+from fives_tf.versions import versions
 
 Result = dict[str, Any]
 _HEAVY = {"adjacency", "crosses", "points"}  # what other cells need of a cell, and no reader

@@ -14,6 +14,7 @@ from fives_tf.bench.plots import draw
 from fives_tf.bench.render import Report, markdown
 from fives_tf.bench.session import Session
 from fives_tf.errors import UserError, nearest
+from fives_tf.versions import versions
 
 EXPERIMENTS = ("table2", "table3", "ablation", "usefulness", "efficiency")
 RUNS, QUICK_RUNS = 10, 2
@@ -91,7 +92,7 @@ def run(options: Options) -> tuple[Report, dict[str, str]]:
         "failures": store.failures,
         "machine": facts.machine(),
         "versions": facts.all_versions(
-            [facts.versions(_NEEDED), *(cell.get("versions", {}) for cell in cells)]
+            [versions(_NEEDED), *(cell.get("versions", {}) for cell in cells)]
         ),
         "seconds": round(sum(cell["seconds"] for cell in cells), 1),
     }

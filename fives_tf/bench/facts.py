@@ -4,18 +4,15 @@ import importlib
 import os
 import platform
 from collections.abc import Iterable
-from importlib.metadata import PackageNotFoundError, version
 from typing import Any
 
 import yaml
 
 from fives_tf.config import Config
-
-TRAINING = ("fives-tf", "tensorflow", "keras", "numpy")
-"""The packages whose versions matter to what a training gives."""
+from fives_tf.versions import TRAINING
 
 LEARNING = (*TRAINING, "catboost", "lightgbm", "xgboost")
-"""The same, with those of trees."""
+"""The packages whose versions matter to what is learned, trees included."""
 
 EXTRA = "pip install 'fives-tf[bench]'"
 """What brings all that a benchmark may need."""
@@ -40,17 +37,6 @@ def machine() -> dict[str, Any]:
         "memory_gibibytes": round(memory / 2**30, 1),
         "python": platform.python_version(),
     }
-
-
-def versions(packages: tuple[str, ...]) -> dict[str, str]:
-    """The versions of packages, of those that are installed."""
-    found = {}
-    for package in packages:
-        try:
-            found[package] = version(package)
-        except PackageNotFoundError:
-            continue
-    return found
 
 
 def all_versions(found: Iterable[dict[str, str]]) -> dict[str, list[str]]:

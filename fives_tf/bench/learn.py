@@ -112,9 +112,6 @@ def draw(directory: str, run: str, seed: int, *, counts: dict[str, int]) -> Resu
 def edge_figures(directory: str, run: str, seed: int, *, search: str, given: Result) -> Result:
     """For each entry of an adjacency tensor, how well the cross that it indicates ranks alone.
 
-    An entry of layer 1 indicates the pair of its fields. From layer 2 on it adds its field to what
-    the strongest edges of the layers before it have joined at its node.
-
     Args:
         directory: The dataset directory.
         run: Not used.
@@ -124,55 +121,27 @@ def edge_figures(directory: str, run: str, seed: int, *, search: str, given: Res
     """
     import numpy as np
 
-    from fives_tf.crosses import Cross, with_auc
     from fives_tf.dataset import Dataset
+    from fives_tf.edges import indicated, indicated_crosses
     from fives_tf.training.batches import Source
     from fives_tf.training.crossing import SAMPLE
 
     soft, strength = np.array(given["soft"]), np.array(given["strength"])
     entries = indicated(strength, given["columns"])
-    members = sorted({cross for _, cross in entries})
-    fields = given["fields"]
     source = Source(Dataset.open(directory))
-    judged = with_auc(
-        [Cross(tuple(fields[place] for place in cross), 0.0) for cross in members],
-        fields,
-        *(source.arrays(split, SAMPLE) for split in ("train", "valid")),
-    )
-    auc = {members: cross.auc for members, cross in zip(members, judged, strict=True)}
+    rows = (source.arrays(split, SAMPLE) for split in ("train", "valid"))
+    crosses = indicated_crosses(entries, given["fields"], *rows)
     return {
         "points": [
             {
                 "layer": layer + 1,
                 "soft": float(soft[layer, start, end]),
                 "strength": float(strength[layer, start, end]),
-                "auc": auc[cross],
+                "auc": cross.auc,
             }
-            for (layer, start, end), cross in entries
+            for ((layer, start, end), _), cross in zip(entries, crosses, strict=True)
         ]
     }
-
-
-def indicated(
-    strength: Any, columns: list[str]
-) -> list[tuple[tuple[int, int, int], tuple[int, ...]]]:
-    """The entries of an adjacency tensor that may be edges, and the fields of what each indicates.
-
-    Args:
-        strength: The edges' strengths, [layers, fields, fields].
-        columns: The column that each field is made from.
-    """
-    found = []
-    for start in range(len(columns)):
-        members = [start]
-        for layer, row in enumerate(strength[:, start]):
-            taken = {columns[place] for place in members}
-            ends = [end for end, other in enumerate(columns) if other not in taken]
-            found += [((layer, start, end), tuple(sorted((*members, end)))) for end in ends]
-            if not ends:
-                break
-            members.append(max(ends, key=lambda end, row=row: row[end]))
-    return sorted(found)
 
 
 def _figures(found: Any, config: Result, test: bool, stage: str) -> Result:

@@ -48,15 +48,3 @@ def stars(p: float | None) -> str:
     if p is None or p >= 0.05:
         return ""
     return "**" if p < 0.01 else "*"
-
-
-def correlations(one: Sequence[float], other: Sequence[float]) -> dict[str, float | None]:
-    """Pearson's and Spearman's correlation; None where all values are the same."""
-    from scipy.stats import pearsonr, spearmanr
-
-    if min(len(set(one)), len(set(other))) < 2:
-        return {"pearson": None, "spearman": None}
-    return {
-        "pearson": float(pearsonr(one, other).statistic),
-        "spearman": float(spearmanr(one, other).statistic),
-    }

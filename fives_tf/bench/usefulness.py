@@ -9,8 +9,8 @@ from fives_tf.bench.learn import edge_figures
 from fives_tf.bench.plots import Panel, Plot
 from fives_tf.bench.render import Report, Table
 from fives_tf.bench.session import Session
-from fives_tf.bench.statistics import correlations
 from fives_tf.bench.summary import STARS, summarize, welch_lines
+from fives_tf.edges import correlations
 
 METHOD = "fives_paper"
 LABELS = {"random": "Random", "scratch": "LFS", "fives": "FIVES", "finetune": "FT"}

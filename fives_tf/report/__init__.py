@@ -1,1 +1,1 @@
-"""The report of a run: what it found, as data and as one HTML page that needs nothing else."""
+"""The report of a search: data first (`data.py`), and a page that shows it (`page.py`)."""

@@ -200,7 +200,7 @@ class Crossing:
         """
         ids, label = self._source.arrays("train", SAMPLE)
         half = len(ids) // 2
-        logit = _logits(base, ids)
+        logit = regression_logits(base, ids)
         strength = first_order(base).penalty.fields * self._facts.rows
         with progress.view("rank", len(crosses), unit="crosses") as view:
             for done, cross in enumerate(crosses, start=1):
@@ -214,7 +214,7 @@ class Crossing:
                 yield dataclasses.replace(cross, gain=gain)
 
 
-def _logits(model: LogisticRegression, ids: np.ndarray) -> np.ndarray:
+def regression_logits(model: LogisticRegression, ids: np.ndarray) -> np.ndarray:
     """The logits of the regression that was chosen."""
     chosen = int(model.chosen.numpy())
     parts = [

@@ -1,10 +1,12 @@
-"""What a run tells while it trains: `metrics.jsonl` for programs, TensorBoard for the eye."""
+"""What a run tells while it trains: JSON lines for programs, TensorBoard for the eye."""
 
+import base64
 import contextlib
 import json
 import math
 import time
 from collections.abc import Iterator
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -13,11 +15,28 @@ import tensorflow as tf
 from fives_tf import storage
 
 METRICS = "metrics.jsonl"
+SNAPSHOTS = "snapshots.jsonl"
 TENSORBOARD = "tensorboard"
 
 _PIXELS = 400
 _WHITE, _INK = np.array([255, 255, 255]), np.array([8, 48, 107])
 _BUCKETS = 30
+_LEVELS = 255  # of a strength in a snapshot, which has a byte for each
+
+
+@dataclass(frozen=True, eq=False)
+class Snapshot:
+    """The adjacency tensor at a step of the search.
+
+    Attributes:
+        step: The training step.
+        temperature: The temperature.
+        soft: The edges' strengths from 0 to 1, to the next of 256 levels: [K - 1, fields, fields].
+    """
+
+    step: int
+    temperature: float
+    soft: np.ndarray
 
 
 def read(directory: str) -> list[dict[str, Any]]:
@@ -27,6 +46,17 @@ def read(directory: str) -> list[dict[str, Any]]:
     """
     records = map(_parse, _lines(storage.join(directory, METRICS)))
     return [record for record in records if record is not None]
+
+
+def read_snapshots(directory: str, stage: str) -> list[Snapshot]:
+    """The adjacency tensors of a stage, in the order of their writing; none if there is no file."""
+    snapshots = []
+    for record in map(_parse, _lines(storage.join(directory, SNAPSHOTS))):
+        if record is not None and record["stage"] == stage:
+            levels = np.frombuffer(base64.b64decode(record["soft"]), np.uint8)
+            soft = levels.reshape(record["shape"]) / _LEVELS
+            snapshots.append(Snapshot(record["step"], record["temperature"], soft))
+    return snapshots
 
 
 class Journal:
@@ -40,6 +70,7 @@ class Journal:
         """Keeps a journal in a run directory, which is made when there is something to tell."""
         self._directory = directory
         self._path = storage.join(directory, METRICS)
+        self._snapshots = storage.join(directory, SNAPSHOTS)
         self._writers: dict[str, tf.summary.SummaryWriter] = {}
 
     def write(self, stage: str, step: int, **values: Any) -> None:
@@ -59,7 +90,7 @@ class Journal:
                 _write_scalars(name, value, step)
 
     def adjacency(self, stage: str, step: int, adjacency: np.ndarray, temperature: float) -> None:
-        """Shows the adjacency tensor in TensorBoard: a histogram and an image a layer.
+        """Keeps the adjacency tensor; TensorBoard shows a histogram and an image a layer.
 
         Args:
             stage: The part of the run.
@@ -67,9 +98,19 @@ class Journal:
             adjacency: The edges' strengths from 0 to 1, [K - 1, fields, fields].
             temperature: The temperature they were computed with.
         """
+        adjacency = np.nan_to_num(adjacency)
+        levels = (adjacency * _LEVELS).round().astype(np.uint8)
+        record = {
+            "stage": stage,
+            "step": int(step),
+            "temperature": _plain(float(temperature)),
+            "shape": list(levels.shape),
+            "soft": base64.b64encode(levels.tobytes()).decode(),
+        }
+        storage.append(self._snapshots, json.dumps(record).encode() + b"\n")
         with self._tensorboard(stage):
             _write_scalars("temperature", float(temperature), step)
-            for layer, strengths in enumerate(np.nan_to_num(adjacency), start=1):
+            for layer, strengths in enumerate(adjacency, start=1):
                 _write_histogram(f"strengths/{layer}", strengths, step)
                 _write_image(f"adjacency/{layer}", _picture(strengths), step)
 
@@ -80,15 +121,16 @@ class Journal:
         that TensorBoard uses by default drops what a curve holds from a step on when that step
         comes again; with `--load_fast=false` both courses are drawn.
         """
-        lines = _lines(self._path)
-        records = map(_parse, lines)
-        kept = [
-            line
-            for line, record in zip(lines, records, strict=True)
-            if record is not None and (record["stage"] != stage or record["step"] <= step)
-        ]
-        if kept != lines:
-            storage.write(self._path, b"".join(kept))
+        for path in (self._path, self._snapshots):
+            lines = _lines(path)
+            records = map(_parse, lines)
+            kept = [
+                line
+                for line, record in zip(lines, records, strict=True)
+                if record is not None and (record["stage"] != stage or record["step"] <= step)
+            ]
+            if kept != lines:
+                storage.write(path, b"".join(kept))
 
     @contextlib.contextmanager
     def _tensorboard(self, stage: str) -> Iterator[None]:

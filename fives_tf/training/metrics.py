@@ -27,3 +27,9 @@ def log_loss(label: np.ndarray, probability: np.ndarray) -> float:
     """The mean cross-entropy; a certain and wrong prediction counts as one in 10 million."""
     probability = np.clip(probability.astype(np.float64), 1e-7, 1 - 1e-7)
     return float(-np.mean(np.where(label == 1, np.log(probability), np.log1p(-probability))))
+
+
+def mean_ranks(values: np.ndarray) -> np.ndarray:
+    """The ranks from 1 on; equal values have the mean of theirs."""
+    _, place, counts = np.unique(values, return_inverse=True, return_counts=True)
+    return (np.cumsum(counts) - (counts - 1) / 2)[place]

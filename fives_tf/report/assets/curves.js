@@ -1,7 +1,7 @@
 // Learning curves of the stages, and the AUC of each layer.
 
 const LOSSES = [['loss', 'Loss'], ['edge_loss', 'Loss of the edges'], ['log_loss', 'Log loss on valid']];
-const NETWORK_STAGE = /^(search|from_scratch|finetune|refit-\d)/;
+const NETWORK_STAGE = /^(search|from_scratch|finetune|(refit|member)-\d)/;
 
 function showCurves(curves) {
   const place = byId('curves-body');

@@ -11,7 +11,9 @@ from fives_tf.cross_fitting import fit_crosses
 from fives_tf.crosses import Cross
 from fives_tf.dataset import Dataset
 from fives_tf.errors import UserError
+from fives_tf.schema import Schema
 from fives_tf.training.batches import Source
+from pipelines.preprocess import Options, preprocess
 
 
 @pytest.fixture
@@ -30,6 +32,19 @@ def test_a_directory_is_no_public_data_set_whatever_its_name(directory):
         (0, False, 5),
         (1, False, 5),
     ]
+
+
+def test_what_was_computed_of_data_counts_wherever_and_whenever_it_was_made(small_log, tmp_path):
+    schema = Schema.load(small_log / "schema.yaml")
+    lines = (small_log / "log.csv").read_text().splitlines(keepends=True)
+    identities = []
+    for name, rows in (("one", lines), ("two", lines), ("other", lines[:-1])):
+        (tmp_path / name).mkdir()
+        (tmp_path / name / "log.csv").write_text("".join(rows))
+        place = tmp_path / name / "dataset"
+        preprocess([str(tmp_path / name / "log.csv")], schema, str(place), Options())
+        identities.append(describe(place)["dataset"][0].identity)
+    assert identities[0] == identities[1] != identities[2]
 
 
 @pytest.mark.parametrize("split", ["train", "valid", "test"])

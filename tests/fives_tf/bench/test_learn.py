@@ -1,34 +1,13 @@
-"""What the entries of an adjacency tensor indicate."""
-
-import itertools
+"""What cells compute with TensorFlow."""
 
 import numpy as np
 
-from fives_tf.bench.learn import draw, edge_figures, fit, indicated
+from fives_tf.bench.learn import draw, edge_figures, fit
 from fives_tf.bench.methods import learning_cell
 from fives_tf.crosses import single_feature_auc
 from fives_tf.dataset import Dataset
+from fives_tf.edges import indicated
 from fives_tf.training.batches import Source
-
-COLUMNS = ["a", "b", "b", "c"]  # of the fields a, b@10, b@100, c
-
-
-def test_an_entry_adds_its_field_to_the_strongest_path_before_it():
-    strength = np.zeros((3, 4, 4))
-    strength[0, 0] = [0, 0.2, 0.9, 0.5]
-    found = dict(indicated(strength, COLUMNS))
-    pairs = {key: cross for key, cross in found.items() if key[0] == 0}
-    allowed = [
-        (one, two)
-        for one, two in itertools.permutations(range(4), 2)
-        if COLUMNS[one] != COLUMNS[two]
-    ]
-    assert pairs == {(0, one, two): tuple(sorted((one, two))) for one, two in allowed}
-    # From a, the strongest edge of layer 1 leads to b@100; only c is of another column then.
-    assert {key: cross for key, cross in found.items() if key[:2] == (1, 0)} == {
-        (1, 0, 3): (0, 2, 3)
-    }
-    assert not any(layer == 2 for layer, _, _ in found)
 
 
 def test_the_auc_of_an_entry_is_that_of_its_cross_alone(small_data):

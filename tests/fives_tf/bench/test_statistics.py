@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 from scipy import stats
 
-from fives_tf.bench.statistics import Spread, correlations, stars, welch
+from fives_tf.bench.statistics import Spread, stars, welch
 
 
 def test_a_spread_is_that_of_a_sample():
@@ -39,11 +39,3 @@ def test_nothing_is_tested_by_too_little():
 )
 def test_stars_are_those_of_the_paper(p, expected):
     assert stars(p) == expected
-
-
-def test_correlations_are_of_values_and_of_ranks():
-    one, other = [1.0, 2.0, 3.0, 10.0], [1.0, 4.0, 3.0, 5.0]
-    found = correlations(one, other)
-    assert found["pearson"] == pytest.approx(np.corrcoef(one, other)[0, 1])
-    assert found["spearman"] == pytest.approx(np.corrcoef([1, 2, 3, 4], [1, 3, 2, 4])[0, 1])
-    assert correlations([1.0, 1.0], [1.0, 2.0]) == {"pearson": None, "spearman": None}

@@ -145,3 +145,19 @@ def test_a_place_that_cannot_be_written_is_the_users_to_mend(directory):
     directory.write_text("a file where the run directory should be")
     with pytest.raises(UserError, match=r"metrics\.jsonl: cannot be written"):
         Journal(str(directory)).write("search", 1, auc=0.5)
+
+
+def test_snapshots_of_the_adjacency_tensor_are_read_back(directory):
+    tensors = np.random.default_rng(0).random([3, 2, 4, 4])
+    writer = Journal(str(directory))
+    for step, (tensor, temperature) in enumerate(zip(tensors, (1.0, 0.5, 0.02), strict=True)):
+        writer.adjacency("search", step, tensor, temperature)
+        writer.adjacency("search-1", step, tensor, temperature)
+    found = journal.read_snapshots(str(directory), "search")
+    assert [(one.step, one.temperature) for one in found] == [(0, 1.0), (1, 0.5), (2, 0.02)]
+    for one, tensor in zip(found, tensors, strict=True):
+        np.testing.assert_allclose(one.soft, tensor, atol=0.5 / 255 + 1e-12)
+    writer.rewind("search", 1)
+    assert [one.step for one in journal.read_snapshots(str(directory), "search")] == [0, 1]
+    assert len(journal.read_snapshots(str(directory), "search-1")) == 3
+    assert journal.read_snapshots(str(directory / "nowhere"), "search") == []

@@ -1,0 +1,47 @@
+"""`fives report`: one page that tells what a search found."""
+
+import argparse
+import os
+
+from fives_tf.errors import UserError
+from fives_tf.quiet import start_xla
+
+HELP = "write a page that shows what a search found, how sure that is, and what it is worth"
+INTERRUPTED = "; the same command goes on with what it has learned so far"
+
+
+def add_flags(parser: argparse.ArgumentParser) -> None:
+    """Adds the flags of this command."""
+    parser.add_argument("run", metavar="RUN", help="the run directory of a search")
+    parser.add_argument(
+        "--out",
+        metavar="FILE",
+        help="where to write the page, a file that ends in .html; what it shows is written beside "
+        "it as .json (default: RUN/report.html)",
+    )
+    parser.add_argument("--dataset", metavar="DIR", help="where the dataset is now, if it moved")
+
+
+def run(args: argparse.Namespace) -> None:
+    """Writes the report and tells where."""
+    from fives_tf import storage
+    from fives_tf.run import Run
+
+    opened = Run.open(args.run)
+    opened.adjacency  # noqa: B018  refuses a fit, before anything is computed
+    page = args.out or storage.join(args.run, "report.html")
+    stem, ending = os.path.splitext(page)
+    if ending != ".html":
+        raise UserError(f"--out: expected a file that ends in .html. Received: {args.out}.")
+    dataset = opened.dataset(args.dataset)
+    start_xla()  # late: a mistake in the flags must not wait for it
+    import json
+
+    from fives_tf.report.data import build
+    from fives_tf.report.page import render
+
+    report = build(opened, dataset)
+    text = json.dumps(report, indent=1, ensure_ascii=False, allow_nan=False)
+    storage.write(f"{stem}.json", text.encode())
+    storage.write(page, render(report).encode())
+    print(f"report: {page}")

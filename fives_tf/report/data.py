@@ -1,0 +1,115 @@
+"""Everything that a report shows, as data: `report.json`."""
+
+import dataclasses
+import os
+import shlex
+from datetime import UTC, datetime
+from typing import Any
+
+from fives_tf import __version__, storage
+from fives_tf.config import SearchConfig
+from fives_tf.dataset import SCHEMA, Dataset
+from fives_tf.report import advice, course, edges, fields, found, judged
+from fives_tf.report.found import Rows
+from fives_tf.report.numbers import rounded
+from fives_tf.restore import ranked_crosses
+from fives_tf.run import CONFIG, LOCK, Run
+from fives_tf.search import open_source
+from fives_tf.training.batches import Source
+from fives_tf.training.crossing import regression_logits
+
+VERSION = 1
+SAMPLE = 200_000  # rows of a split that crosses and fields are judged on
+
+
+def build(run: Run, dataset: Dataset) -> dict[str, Any]:
+    """Gathers what a report shows of a search.
+
+    Args:
+        run: A search that is complete.
+        dataset: Its dataset.
+    """
+    config, adjacency = run.config, run.adjacency  # refuses what is no search
+    ranked_crosses(run, dataset)  # their gains are known from now on
+    source = open_source(dataset, config.memory, config.skip_corrupt)
+    with storage.lock(storage.join(run.directory, LOCK)):
+        models = judged.judge(run, dataset, source)
+    train, valid = (_rows(source, split, models) for split in ("train", "valid"))
+    later = source.arrays("test", SAMPLE)[0] if models.split == "test" else None
+    arrays = (train.ids, train.label), (valid.ids, valid.label)
+    of_fields = fields.judge(dataset, *arrays, later)
+    shown = found.select(run.crosses, models.crosses)
+    return {
+        "version": VERSION,
+        "written_by": f"fives-tf {__version__}",
+        "created": datetime.now(UTC).isoformat(timespec="seconds"),
+        "title": os.path.basename(run.manifest["dataset"].rstrip("/")),
+        "headline": _headline(run, dataset, models),
+        "crosses": found.judge(
+            shown, dataset.encoding, train, valid, models.strength, models.crosses
+        ),
+        "adjacency": edges.adjacency_part(adjacency),
+        "history": course.history(run, adjacency),
+        "curves": course.curves(run),
+        "layers": {"split": models.split, "auc": rounded(models.layers)},
+        "scatter": edges.scatter(adjacency, *arrays),
+        "data": {"fields": of_fields, "rejected": dataset.manifest["rejected"]},
+        "warnings": advice.find(dataset, of_fields, train.ids),
+        "reproduce": _reproduce(run, dataset, config),
+    }
+
+
+def _rows(source: Source, split: str, models: judged.Judged) -> Rows:
+    ids, label = source.arrays(split, SAMPLE)
+    return Rows(ids, label, regression_logits(models.base, ids))
+
+
+def _headline(run: Run, dataset: Dataset, models: judged.Judged) -> dict[str, Any]:
+    encoding = dataset.encoding
+    return {
+        "dataset": dataset.directory,
+        "run": run.directory,
+        "columns": len({field.column for field in encoding.fields}),
+        "fields": len(encoding.fields),
+        "ids": encoding.size,
+        "splits": [
+            {
+                "name": split.name,
+                "rows": split.rows,
+                "clicks": split.clicks,
+                "rate": rounded(split.clicks / max(split.rows, 1)),
+            }
+            for split in dataset.splits.values()
+        ],
+        "judged_on": models.split,
+        "models": models.models(),
+        "crosses_used": len(models.crosses),
+        "calibration": models.calibration(),
+    }
+
+
+def _reproduce(run: Run, dataset: Dataset, config: SearchConfig) -> dict[str, Any]:
+    values = dataclasses.asdict(config)
+    defaults = dataclasses.asdict(SearchConfig())
+    inputs = [one["path"] for one in dataset.manifest["inputs"]]
+    schema = storage.join(dataset.directory, SCHEMA)
+    settings = storage.join(run.directory, CONFIG)
+    return {
+        "config": values,
+        "changed": {
+            name: value
+            for name, value in values.items()
+            if value != defaults[name] and defaults[name] is not None  # which the data decide
+        },
+        "versions": run.manifest.get("versions", {}),
+        "durations": course.durations(run),
+        "seconds": run.manifest["seconds"],
+        "commands": [
+            shlex.join(
+                ["fives", "preprocess", *inputs, "--schema", schema, "--out", dataset.directory]
+            ),
+            shlex.join(
+                ["fives", "search", dataset.directory, "--run", run.directory, "--config", settings]
+            ),
+        ],
+    }
