@@ -39,7 +39,7 @@ test-cluster: $(VENV)/ready
 	$(BIN)/python -m pytest -m cluster tests/cluster $(ARGS)
 
 test-browser: $(VENV)/ready
-	@command -v chromium >/dev/null || { \
+	@command -v chromium || command -v chromium-browser || command -v google-chrome || { \
 		if [ "$$(id -u)" = 0 ] && command -v apt-get >/dev/null; then \
 			apt-get update -qq && apt-get install -qq -y --no-install-recommends chromium; \
 		else \

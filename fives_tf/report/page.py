@@ -12,10 +12,12 @@ from typing import Any
 # stands before it.
 _SCRIPTS = (
     "dom.js",
+    "controls.js",
     "format.js",
     "theme.js",
     "tooltip.js",
     "charts.js",
+    "lines.js",
     "table.js",
     "headline.js",
     "warnings.js",

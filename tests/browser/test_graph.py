@@ -1,5 +1,6 @@
 import numpy as np
 import pytest
+from playwright.sync_api import expect
 
 from fives_tf.crosses import derive, edge_probabilities
 from tests import report_sample
@@ -17,10 +18,7 @@ def listed(page):
 
 def slide(page, threshold):
     page.get_by_label("Threshold").fill(f"{threshold}")
-    page.wait_for_function(
-        "wanted => document.querySelector('#graph-body output').textContent === wanted",
-        arg=f"{threshold:.2f}",
-    )
+    expect(page.locator("#graph-body output")).to_have_text(f"{threshold:.2f}")
 
 
 def layer_edges(page):
@@ -76,9 +74,7 @@ def test_the_slider_moves_by_keyboard(show, sample):
     page = show(sample)
     page.get_by_label("Threshold").focus()
     page.keyboard.press("ArrowRight")
-    page.wait_for_function(
-        "() => document.querySelector('#graph-body output').textContent === '0.51'"
-    )
+    expect(page.locator("#graph-body output")).to_have_text("0.51")
 
 
 def test_a_start_field_shows_its_own_edges_and_crosses(show, sample):

@@ -1,6 +1,7 @@
 import copy
 
 import pytest
+from playwright.sync_api import expect
 
 from tests import report_sample
 
@@ -11,8 +12,8 @@ def background(page):
     return page.evaluate("getComputedStyle(document.body).backgroundColor")
 
 
-def pixel(page, selector):
-    """The colour of the upper left corner of a chart's text, as its option has it."""
+def legend_colour(page, selector):
+    """The colour of the texts in a chart's legend."""
     return page.evaluate(
         """(selector) => echarts.getInstanceByDom(document.querySelector(selector))
             .getOption().legend[0].textStyle.color""",
@@ -35,15 +36,15 @@ def test_the_page_fits_its_window(show, sample, draw_all, artefacts, theme, widt
 def test_the_theme_follows_the_system_and_the_button(show, sample):
     page = show(sample, theme="dark")
     page.locator("#calibration canvas").first.wait_for()
-    dark, dark_chart = background(page), pixel(page, "#calibration .chart")
+    dark, dark_chart = background(page), legend_colour(page, "#calibration .chart")
     page.get_by_role("button", name="Light theme").click()
-    light, light_chart = background(page), pixel(page, "#calibration .chart")
+    light, light_chart = background(page), legend_colour(page, "#calibration .chart")
     assert (dark, dark_chart) != (light, light_chart)
     assert background(show(sample, theme="light")) == light
     page.get_by_role("button", name="Dark theme").click()
-    assert (background(page), pixel(page, "#calibration .chart")) == (dark, dark_chart)
+    assert (background(page), legend_colour(page, "#calibration .chart")) == (dark, dark_chart)
     page.emulate_media(color_scheme="light")
-    page.wait_for_function("document.documentElement.dataset.theme === 'light'")
+    expect(page.locator("html")).to_have_attribute("data-theme", "light")
 
 
 def test_charts_wait_until_they_are_in_sight(show, sample):

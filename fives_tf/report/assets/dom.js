@@ -34,37 +34,51 @@ function withCode(text) {
 
 // A box that scrolls by itself, also by keyboard, so that the page does not.
 function scrollBox(label, ...children) {
-  return make('div', { class: 'scroll', role: 'region', 'aria-label': label, tabindex: 0 }, ...children);
+  return make(
+    'div',
+    { class: 'scroll', role: 'region', 'aria-label': label, tabindex: 0 },
+    ...children,
+  );
 }
 
 // A table whose cells are texts or elements; columns: {label, numeric}.
 function plainTable(caption, columns, rows) {
   const kind = (column) => ({ class: column.numeric ? 'number' : 'text' });
-  return scrollBox(caption, make('table', {},
-    make('caption', { class: 'hidden' }, caption),
-    make('thead', {}, make('tr', {}, ...columns.map((column) => make('th', { scope: 'col', ...kind(column) }, column.label)))),
-    make('tbody', {}, ...rows.map((row) => make('tr', {}, ...row.map((cell, place) => make('td', kind(columns[place]), cell)))))));
+  return scrollBox(
+    caption,
+    make(
+      'table',
+      {},
+      make('caption', { class: 'hidden' }, caption),
+      make(
+        'thead',
+        {},
+        make(
+          'tr',
+          {},
+          ...columns.map((column) => make('th', { scope: 'col', ...kind(column) }, column.label)),
+        ),
+      ),
+      make(
+        'tbody',
+        {},
+        ...rows.map((row) =>
+          make('tr', {}, ...row.map((cell, place) => make('td', kind(columns[place]), cell))),
+        ),
+      ),
+    ),
+  );
 }
 
 // The same figures as a chart shows, for those who cannot see it.
 function figuresTable(caption, columns, rows) {
-  return make('details', { class: 'figures' }, make('summary', {}, 'The figures as a table'), plainTable(caption, columns, rows));
+  return make(
+    'details',
+    { class: 'figures' },
+    make('summary', {}, 'The figures as a table'),
+    plainTable(caption, columns, rows),
+  );
 }
-
-function select(label, options, change) {
-  const control = make('select', { change: () => change(control.value) },
-    ...options.map(([value, text]) => make('option', { value }, text)));
-  return { element: make('label', { class: 'control' }, make('span', {}, label), control), control };
-}
-
-// One choice of a few that are all in sight.
-function choice(label, options, change) {
-  const name = `choice-${choice.count += 1}`;
-  const entries = options.map(([value, text], place) => make('label', {},
-    make('input', { type: 'radio', name, value, checked: place === 0, change: () => change(value) }), make('span', {}, text)));
-  return make('fieldset', { class: 'choice' }, make('legend', {}, label), make('div', {}, ...entries));
-}
-choice.count = 0;
 
 // Calls something once a frame, however often it is asked for.
 function oncePerFrame(action) {

@@ -24,10 +24,19 @@ class FeatureGraph {
     this.later = oncePerFrame(() => this.update());
     this.shown = make('output', { for: 'threshold' });
     this.slider = make('input', {
-      type: 'range', id: 'threshold', min: 0, max: 1, step: 0.01, value: START_THRESHOLD, input: () => this.slide(),
+      type: 'range',
+      id: 'threshold',
+      min: 0,
+      max: 1,
+      step: 0.01,
+      value: START_THRESHOLD,
+      input: () => this.slide(),
     });
-    this.starts = select('Start field', [['', 'All'], ...adjacency.fields.map((field, number) => [number, field])],
-      (value) => this.choose(value === '' ? null : Number(value)));
+    this.starts = select(
+      'Start field',
+      [['', 'All'], ...adjacency.fields.map((field, number) => [number, field])],
+      (value) => this.choose(value === '' ? null : Number(value)),
+    );
     this.told = make('p', { class: 'quiet', role: 'status' });
     this.chosen = make('div', { class: 'chosen-cross' });
     this.layers = make('div', { class: 'layers' });
@@ -35,11 +44,23 @@ class FeatureGraph {
     const box = scrollBox('Feature graph', this.layers);
     box.classList.add('tall');
     place.append(
-      make('div', { class: 'controls' },
-        make('label', { class: 'control wide', for: 'threshold' }, make('span', {}, 'Threshold ', this.shown), this.slider),
-        this.starts.element),
-      this.told, box, this.chosen, make('h3', {}, 'Crosses above the threshold'),
-      make('p', { class: 'quiet' }, 'Choose a cross to see its path in the graph.'), this.lists,
+      make(
+        'div',
+        { class: 'controls' },
+        make(
+          'label',
+          { class: 'control wide', for: 'threshold' },
+          make('span', {}, 'Threshold ', this.shown),
+          this.slider,
+        ),
+        this.starts.element,
+      ),
+      this.told,
+      box,
+      this.chosen,
+      make('h3', {}, 'Crosses above the threshold'),
+      make('p', { class: 'quiet' }, 'Choose a cross to see its path in the graph.'),
+      this.lists,
     );
     // The drawing has no width before it is part of the page, and a new one when the window has.
     new ResizeObserver(() => this.later()).observe(box);
@@ -59,7 +80,7 @@ class FeatureGraph {
   }
 
   pick(cross) {
-    this.cross = this.cross && this.cross.fields.join() === cross.fields.join() ? null : cross;
+    this.cross = this.isPicked(cross) ? null : cross;
     this.update();
   }
 
@@ -75,21 +96,35 @@ class FeatureGraph {
 
   edgesOfLayers() {
     const starts = edgesAbove(this.adjacency.columns, this.adjacency.layers, this.threshold);
-    return this.adjacency.layers.map((_, layer) => starts
-      .flatMap((lists, start) => lists[layer].map(({ end, strength }) => ({ start, end, strength })))
-      .sort((one, other) => other.strength - one.strength));
+    return this.adjacency.layers.map((_, layer) =>
+      starts
+        .flatMap((lists, start) =>
+          lists[layer].map(({ end, strength }) => ({ start, end, strength })),
+        )
+        .sort((one, other) => other.strength - one.strength),
+    );
   }
 
   tell(found, edges) {
-    const layers = edges.map((list, layer) => `${counted(list.length, 'edge', 'edges')} in layer ${layer + 1}`);
-    const orders = found.orders.map(({ order, crosses }) => `${count(crosses.length)} of order ${order}`);
+    const layers = edges.map(
+      (list, layer) => `${counted(list.length, 'edge', 'edges')} in layer ${layer + 1}`,
+    );
+    const orders = found.orders.map(
+      ({ order, crosses }) => `${count(crosses.length)} of order ${order}`,
+    );
     const { left_out: left } = this.adjacency;
     this.told.textContent = [
       `${layers.join(', ')}; crosses: ${orders.join(', ')}.`,
-      found.complete ? '' : 'There are too many paths to visit all: only the best ones are counted and listed.',
-      edges.some((list) => list.length > MOST_EDGES) ? `The ${MOST_EDGES} strongest edges of each layer are drawn.` : '',
+      found.complete
+        ? ''
+        : 'There are too many paths to visit all: only the best ones are counted and listed.',
+      edges.some((list) => list.length > MOST_EDGES)
+        ? `The ${MOST_EDGES} strongest edges of each layer are drawn.`
+        : '',
       left ? `${counted(left, 'field', 'fields')} without strong edges left out.` : '',
-    ].filter(Boolean).join(' ');
+    ]
+      .filter(Boolean)
+      .join(' ');
   }
 
   drawLayers(edges) {
@@ -97,39 +132,77 @@ class FeatureGraph {
     const room = this.layers.clientWidth || 640;
     const beside = Math.max(1, Math.min(edges.length, Math.floor((room + gap) / (300 + gap))));
     const width = Math.min(520, Math.floor((room - gap * (beside - 1)) / beside));
-    this.layers.replaceChildren(...edges.map((list, layer) => make('figure', {},
-      make('figcaption', {}, `Layer ${layer + 1}: crosses of ${layer + 2} fields`),
-      drawLayer({
-        number: layer + 1,
-        fields: this.adjacency.fields,
-        edges: list.slice(0, MOST_EDGES),
-        width,
-        tone: (edge) => this.tone(edge, layer),
-        chosen: this.cross ? this.cross.path[0] : this.start,
-        choose: (field) => this.choose(field),
-      }))));
+    this.layers.replaceChildren(
+      ...edges.map((list, layer) =>
+        make(
+          'figure',
+          {},
+          make('figcaption', {}, `Layer ${layer + 1}: crosses of ${layer + 2} fields`),
+          drawLayer({
+            number: layer + 1,
+            fields: this.adjacency.fields,
+            edges: list.slice(0, MOST_EDGES),
+            width,
+            tone: (edge) => this.tone(edge, layer),
+            chosen: this.cross ? this.cross.path[0] : this.start,
+            choose: (field) => this.choose(field),
+          }),
+        ),
+      ),
+    );
   }
 
   tone({ start, end }, layer) {
-    if (this.cross) return this.cross.path[0] === start && this.cross.path[layer + 1] === end ? 'on' : 'off';
+    if (this.cross)
+      return this.cross.path[0] === start && this.cross.path[layer + 1] === end ? 'on' : 'off';
     if (this.start !== null) return this.start === start ? 'on' : 'off';
     return 'plain';
   }
 
   list({ orders }) {
-    const name = (cross) => cross.fields.map((field) => this.adjacency.fields[field]).join(' x ');
     const focused = document.activeElement?.dataset.fields;
-    this.lists.replaceChildren(...orders.map(({ order, crosses }) => {
-      const wanted = this.start === null ? crosses : crosses.filter((cross) => cross.path[0] === this.start);
-      const listed = wanted.slice(0, MOST_LISTED);
-      return make('div', {},
-        make('h4', {}, `Order ${order}: ${counted(wanted.length, 'cross', 'crosses')}`),
-        make('ol', { 'data-order': order }, ...listed.map((cross) => make('li', {}, make('button', {
-          type: 'button', 'data-fields': cross.fields.join(), 'aria-pressed': String(this.isPicked(cross)), click: () => this.pick(cross),
-        }, make('span', { class: 'name' }, name(cross)), make('span', { class: 'score' }, fixed(cross.score, 4)))))),
-        wanted.length > listed.length ? make('p', { class: 'quiet' }, `and ${count(wanted.length - listed.length)} more`) : null);
-    }));
-    if (focused) this.lists.querySelector(`[data-fields="${focused}"]`)?.focus({ preventScroll: true });
+    this.lists.replaceChildren(
+      ...orders.map(({ order, crosses }) => {
+        const wanted =
+          this.start === null ? crosses : crosses.filter((cross) => cross.path[0] === this.start);
+        const listed = wanted.slice(0, MOST_LISTED);
+        return make(
+          'div',
+          {},
+          make('h4', {}, `Order ${order}: ${counted(wanted.length, 'cross', 'crosses')}`),
+          make(
+            'ol',
+            { 'data-order': order },
+            ...listed.map((cross) =>
+              make(
+                'li',
+                {},
+                make(
+                  'button',
+                  {
+                    type: 'button',
+                    'data-fields': cross.fields.join(),
+                    'aria-pressed': String(this.isPicked(cross)),
+                    click: () => this.pick(cross),
+                  },
+                  make('span', { class: 'name' }, this.nameOf(cross)),
+                  make('span', { class: 'score' }, fixed(cross.score, 4)),
+                ),
+              ),
+            ),
+          ),
+          wanted.length > listed.length
+            ? make('p', { class: 'quiet' }, `and ${count(wanted.length - listed.length)} more`)
+            : null,
+        );
+      }),
+    );
+    if (focused)
+      this.lists.querySelector(`[data-fields="${focused}"]`)?.focus({ preventScroll: true });
+  }
+
+  nameOf(cross) {
+    return cross.fields.map((field) => this.adjacency.fields[field]).join(' x ');
   }
 
   isPicked(cross) {
@@ -141,12 +214,21 @@ class FeatureGraph {
     this.chosen.replaceChildren();
     if (!cross) return;
     const { fields } = this.adjacency;
-    const name = cross.fields.map((field) => fields[field]).join(' x ');
+    const name = this.nameOf(cross);
     const [start, ...ends] = cross.path;
-    const hops = ends.map((end, layer) => `${fields[start]} to ${fields[end]} in layer ${layer + 1} (${fixed(cross.strengths[layer], 2)})`);
+    const hops = ends.map(
+      (end, layer) =>
+        `${fields[start]} to ${fields[end]} in layer ${layer + 1} (${fixed(cross.strengths[layer], 2)})`,
+    );
     this.chosen.append(make('p', {}, make('strong', {}, name), `: ${hops.join(', then ')}.`));
     if (this.known.has(name)) {
-      this.chosen.append(make('button', { type: 'button', class: 'button', click: () => this.openCross(name) }, 'Show its values'));
+      this.chosen.append(
+        make(
+          'button',
+          { type: 'button', class: 'button', click: () => this.openCross(name) },
+          'Show its values',
+        ),
+      );
     }
   }
 }

@@ -22,9 +22,15 @@ function markContents() {
   const sections = links.map((link) => document.querySelector(link.hash));
 
   function mark() {
-    const passed = sections.filter((section) => section.getBoundingClientRect().top < window.innerHeight / 3);
+    const passed = sections.filter(
+      (section) => section.getBoundingClientRect().top < window.innerHeight / 3,
+    );
     const current = sections.indexOf(passed.at(-1) ?? sections[0]);
-    links.forEach((link, place) => (place === current ? link.setAttribute('aria-current', 'true') : link.removeAttribute('aria-current')));
+    links.forEach((link, place) =>
+      place === current
+        ? link.setAttribute('aria-current', 'true')
+        : link.removeAttribute('aria-current'),
+    );
   }
 
   window.addEventListener('scroll', oncePerFrame(mark), { passive: true });

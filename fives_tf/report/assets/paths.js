@@ -11,7 +11,8 @@ function crossesAbove({ columns, layers }, threshold, most) {
     const found = new Map();
     const heap = new Heap();
     starts.forEach((edges, start) => {
-      if (edges.slice(0, depth).every((list) => list.length)) pushPath(heap, starts, columns, depth, start, [0]);
+      if (edges.slice(0, depth).every((list) => list.length))
+        pushPath(heap, starts, columns, depth, start, [0]);
     });
     let visits = 0;
     while (heap.size && visits < most) {
@@ -19,7 +20,12 @@ function crossesAbove({ columns, layers }, threshold, most) {
       visits += 1;
       pushPath(heap, starts, columns, depth, start, [...ranks.slice(0, -1), ranks.at(-1) + 1]);
       if (ranks.length < depth) pushPath(heap, starts, columns, depth, start, [...ranks, 0]);
-      else keepBest(found, start, ranks.map((rank, layer) => starts[start][layer][rank]));
+      else
+        keepBest(
+          found,
+          start,
+          ranks.map((rank, layer) => starts[start][layer][rank]),
+        );
     }
     complete = complete && !heap.size;
     orders.push({ order: depth + 1, crosses: [...found.values()].sort(byScore) });
@@ -30,13 +36,18 @@ function crossesAbove({ columns, layers }, threshold, most) {
 // The edges that count, by start and layer, strongest first, with their probabilities: in layer 1 the
 // strength, above it the share that it has in its row.
 function edgesAbove(columns, layers, threshold) {
-  return columns.map((column, start) => layers.map(({ strength }, layer) => {
-    const row = strength[start];
-    const total = layer ? row.reduce((sum, value) => sum + value, 0) : 1;
-    return row.map((value, end) => ({ end, strength: value, weight: value / total }))
-      .filter(({ end, strength: value }) => value > 0 && value >= threshold && columns[end] !== column)
-      .sort((one, other) => other.weight - one.weight || one.end - other.end);
-  }));
+  return columns.map((column, start) =>
+    layers.map(({ strength }, layer) => {
+      const row = strength[start];
+      const total = layer ? row.reduce((sum, value) => sum + value, 0) : 1;
+      return row
+        .map((value, end) => ({ end, strength: value, weight: value / total }))
+        .filter(
+          ({ end, strength: value }) => value > 0 && value >= threshold && columns[end] !== column,
+        )
+        .sort((one, other) => other.weight - one.weight || one.end - other.end);
+    }),
+  );
 }
 
 // Adds the beginning of a path, or its next sibling if its last column is on the path already. It stands
@@ -60,7 +71,13 @@ function keepBest(found, start, edges) {
   const fields = [...path].sort((a, b) => a - b);
   const score = edges.reduce((product, edge) => product * edge.weight, 1);
   const known = found.get(fields.join());
-  if (!known || score > known.score) found.set(fields.join(), { fields, score, path, strengths: edges.map((edge) => edge.strength) });
+  if (!known || score > known.score)
+    found.set(fields.join(), {
+      fields,
+      score,
+      path,
+      strengths: edges.map((edge) => edge.strength),
+    });
 }
 
 function byScore(one, other) {

@@ -12,7 +12,9 @@ function sortableTable({ caption, columns, rows, details, sorted, unit }) {
 }
 
 function meanings(list, columns) {
-  list.append(...columns.flatMap(({ label, meaning }) => [make('dt', {}, label), make('dd', {}, meaning)]));
+  list.append(
+    ...columns.flatMap(({ label, meaning }) => [make('dt', {}, label), make('dd', {}, meaning)]),
+  );
 }
 
 class SortableTable {
@@ -23,14 +25,34 @@ class SortableTable {
     this.limit = FIRST_ROWS;
     this.opened = new Set();
     this.buttons = new Map();
-    this.headers = columns.map((column, place) => make('th', { scope: 'col', class: column.numeric ? 'number' : 'text' },
-      make('button', { type: 'button', title: column.meaning, click: () => this.sortBy(place) }, make('span', {}, column.label))));
+    this.headers = columns.map((column, place) =>
+      make(
+        'th',
+        { scope: 'col', class: column.numeric ? 'number' : 'text' },
+        make(
+          'button',
+          { type: 'button', title: column.meaning, click: () => this.sortBy(place) },
+          make('span', {}, column.label),
+        ),
+      ),
+    );
     this.body = make('tbody');
     this.more = make('button', { type: 'button', class: 'button', click: () => this.showAll() });
-    this.element = make('div', {},
-      scrollBox(caption, make('table', { class: 'sortable' },
-        make('caption', { class: 'hidden' }, caption), make('thead', {}, make('tr', {}, ...this.headers)), this.body)),
-      make('p', { class: 'more' }, this.more));
+    this.element = make(
+      'div',
+      {},
+      scrollBox(
+        caption,
+        make(
+          'table',
+          { class: 'sortable' },
+          make('caption', { class: 'hidden' }, caption),
+          make('thead', {}, make('tr', {}, ...this.headers)),
+          this.body,
+        ),
+      ),
+      make('p', { class: 'more' }, this.more),
+    );
     this.rows = [];
     this.place = null;
     this.rising = true;
@@ -50,8 +72,12 @@ class SortableTable {
   sortBy(place) {
     this.rising = this.place === place ? !this.rising : !this.columns[place].numeric;
     this.place = place;
-    this.headers.forEach((header, other) => header.setAttribute('aria-sort',
-      other !== place ? 'none' : this.rising ? 'ascending' : 'descending'));
+    this.headers.forEach((header, other) =>
+      header.setAttribute(
+        'aria-sort',
+        other !== place ? 'none' : this.rising ? 'ascending' : 'descending',
+      ),
+    );
     this.fill();
   }
 
@@ -77,7 +103,9 @@ class SortableTable {
     const shown = this.inOrder().slice(0, this.limit);
     this.body.replaceChildren(...shown.flatMap((row, number) => this.makeRow(row, number)));
     if (!shown.length) {
-      this.body.append(make('tr', {}, make('td', { colspan: this.columns.length }, `No ${this.unit} to show.`)));
+      this.body.append(
+        make('tr', {}, make('td', { colspan: this.columns.length }, `No ${this.unit} to show.`)),
+      );
     }
     this.more.parentElement.hidden = shown.length === this.rows.length;
     this.more.textContent = `Show all ${count(this.rows.length)} ${this.unit}`;
@@ -98,18 +126,36 @@ class SortableTable {
     const open = this.opened.has(row);
     const id = `${this.unit}-${number}-details`;
     const [first, ...others] = this.columns;
-    const button = make('button', {
-      type: 'button', class: 'opener', 'aria-expanded': String(open), 'aria-controls': open && id, click: () => this.toggle(row),
-    }, shownName(first.cell(row)));
+    const button = make(
+      'button',
+      {
+        type: 'button',
+        class: 'opener',
+        'aria-expanded': String(open),
+        'aria-controls': open && id,
+        click: () => this.toggle(row),
+      },
+      shownName(first.cell(row)),
+    );
     this.buttons.set(row, button);
-    const cells = others.map((column) => make('td', { class: column.numeric ? 'number' : 'text' }, column.cell(row)));
-    const line = make('tr', { class: open ? 'open' : null }, make('th', { scope: 'row' }, button), ...cells);
+    const cells = others.map((column) =>
+      make('td', { class: column.numeric ? 'number' : 'text' }, column.cell(row)),
+    );
+    const line = make(
+      'tr',
+      { class: open ? 'open' : null },
+      make('th', { scope: 'row' }, button),
+      ...cells,
+    );
     line.addEventListener('click', (event) => {
       const selecting = String(window.getSelection());
       if (!event.target.closest('button') && !selecting) this.toggle(row);
     });
     if (!open) return [line];
     const content = make('div', { class: 'row-details' }, this.details(row));
-    return [line, make('tr', { id, class: 'details' }, make('td', { colspan: this.columns.length }, content))];
+    return [
+      line,
+      make('tr', { id, class: 'details' }, make('td', { colspan: this.columns.length }, content)),
+    ];
   }
 }

@@ -17,7 +17,9 @@ function setTheme(theme) {
 function startTheme() {
   setTheme(prefersDark.matches ? 'dark' : 'light');
   prefersDark.addEventListener('change', () => setTheme(prefersDark.matches ? 'dark' : 'light'));
-  byId('theme').addEventListener('click', () => setTheme(currentTheme() === 'dark' ? 'light' : 'dark'));
+  byId('theme').addEventListener('click', () =>
+    setTheme(currentTheme() === 'dark' ? 'light' : 'dark'),
+  );
 }
 
 function onTheme(listener) {

@@ -1,8 +1,16 @@
 // What charts show under the pointer: elements, so that no text of the data becomes markup.
 
 function tip(title, rows) {
-  return make('div', { class: 'tip' }, make('strong', {}, title),
-    make('dl', {}, ...rows.flatMap(([name, value]) => [make('dt', {}, name), make('dd', {}, value)])));
+  return make(
+    'div',
+    { class: 'tip' },
+    make('strong', {}, title),
+    make(
+      'dl',
+      {},
+      ...rows.flatMap(([name, value]) => [make('dt', {}, name), make('dd', {}, value)]),
+    ),
+  );
 }
 
 function tooltip(content, trigger = 'item') {

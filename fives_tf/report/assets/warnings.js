@@ -17,9 +17,26 @@ function showWarnings(warnings) {
     place.append(make('p', { class: 'good' }, 'Nothing was found that needs your attention.'));
     return;
   }
-  place.append(make('ul', { class: 'warnings' }, ...warnings.map((warning) => make('li', {},
-    make('h3', {}, WARNING_KINDS[warning.kind] ?? warning.kind),
-    make('p', {}, ...withCode(warning.text)),
-    make('p', { class: 'advice' }, ...withCode(warning.advice)),
-    warning.fields.length ? make('p', { class: 'chips' }, ...warning.fields.map((field) => make('code', {}, field))) : null))));
+  place.append(
+    make(
+      'ul',
+      { class: 'warnings' },
+      ...warnings.map((warning) =>
+        make(
+          'li',
+          {},
+          make('h3', {}, WARNING_KINDS[warning.kind] ?? warning.kind),
+          make('p', {}, ...withCode(warning.text)),
+          make('p', { class: 'advice' }, ...withCode(warning.advice)),
+          warning.fields.length
+            ? make(
+                'p',
+                { class: 'chips' },
+                ...warning.fields.map((field) => make('code', {}, field)),
+              )
+            : null,
+        ),
+      ),
+    ),
+  );
 }
