@@ -207,7 +207,7 @@ function valuesOption(values, name) {
     xAxis: axis('value', null, {
       min: 0,
       max: ({ max }) => (max > 0.9 ? 1 : null),
-      splitNumber: 4,
+      splitNumber: 5,
       axisLabel: axisText(axisPercent),
     }),
     yAxis: axis('category', null, {

@@ -1,6 +1,7 @@
 // One layer of the feature graph as a drawing: start fields left, end fields right, edges between.
 
 const MOST_EDGES = 400; // more are but a black surface
+const LETTER = 7.4; // about the width of one
 const TOP = 34; // room for the heads above the nodes
 
 // edges: [{start, end, strength}], strongest first. tone: edge => 'on', 'off' or 'plain'.
@@ -8,7 +9,7 @@ function drawLayer({ number, fields, edges, width, tone, chosen, choose }) {
   const step = fields.length > 40 ? 16 : 22;
   const height = TOP + fields.length * step;
   const label = Math.round(
-    Math.min(width * 0.36, 12 + 6.8 * Math.max(...fields.map((field) => [...field].length))),
+    Math.min(width * 0.36, 14 + LETTER * Math.max(...fields.map((field) => [...field].length))),
   );
   const [left, right] = [label + 8, width - label - 8];
   const y = (field) => TOP + (field + 0.5) * step;
@@ -26,7 +27,7 @@ function drawLayer({ number, fields, edges, width, tone, chosen, choose }) {
         makeSvg(
           'text',
           { x: x + offset, y: y(place) + 4, 'text-anchor': anchor },
-          shortened(field, Math.floor(label / 6.9)),
+          shortened(field, Math.floor(label / LETTER)),
         ),
       ),
     );
