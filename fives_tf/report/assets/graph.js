@@ -86,23 +86,23 @@ class FeatureGraph {
 
   update() {
     this.shown.textContent = fixed(this.threshold, 2);
-    const found = crossesAbove(this.adjacency, this.threshold, MOST_PATHS);
-    const edges = this.edgesOfLayers();
+    const { columns, layers } = this.adjacency;
+    const starts = edgesAbove(columns, layers, this.threshold);
+    const edges = edgesOfLayers(starts);
+    const found = crossesOf(
+      starts.map((lists, start) => this.wanted(lists, start)),
+      columns,
+      MOST_PATHS,
+    );
     this.tell(found, edges);
     this.drawLayers(edges);
     this.list(found);
     this.showCross();
   }
 
-  edgesOfLayers() {
-    const starts = edgesAbove(this.adjacency.columns, this.adjacency.layers, this.threshold);
-    return this.adjacency.layers.map((_, layer) =>
-      starts
-        .flatMap((lists, start) =>
-          lists[layer].map(({ end, strength }) => ({ start, end, strength })),
-        )
-        .sort((one, other) => other.strength - one.strength),
-    );
+  // The edges that crosses are made of: those of the chosen start field, or all.
+  wanted(lists, start) {
+    return this.start === null || this.start === start ? lists : lists.map(() => []);
   }
 
   tell(found, edges) {
@@ -112,9 +112,10 @@ class FeatureGraph {
     const orders = found.orders.map(
       ({ order, crosses }) => `${count(crosses.length)} of order ${order}`,
     );
-    const { left_out: left } = this.adjacency;
+    const { fields, left_out: left } = this.adjacency;
+    const from = this.start === null ? '' : ` that start at ${fields[this.start]}`;
     this.told.textContent = [
-      `${layers.join(', ')}; crosses: ${orders.join(', ')}.`,
+      `${layers.join(', ')}; crosses${from}: ${orders.join(', ')}.`,
       found.complete
         ? ''
         : 'There are too many paths to visit all: only the best ones are counted and listed.',
@@ -163,13 +164,11 @@ class FeatureGraph {
     const focused = document.activeElement?.dataset.fields;
     this.lists.replaceChildren(
       ...orders.map(({ order, crosses }) => {
-        const wanted =
-          this.start === null ? crosses : crosses.filter((cross) => cross.path[0] === this.start);
-        const listed = wanted.slice(0, MOST_LISTED);
+        const listed = crosses.slice(0, MOST_LISTED);
         return make(
           'div',
           {},
-          make('h4', {}, `Order ${order}: ${counted(wanted.length, 'cross', 'crosses')}`),
+          make('h4', {}, `Order ${order}: ${counted(crosses.length, 'cross', 'crosses')}`),
           make(
             'ol',
             { 'data-order': order },
@@ -191,8 +190,8 @@ class FeatureGraph {
               ),
             ),
           ),
-          wanted.length > listed.length
-            ? make('p', { class: 'quiet' }, `and ${count(wanted.length - listed.length)} more`)
+          crosses.length > listed.length
+            ? make('p', { class: 'quiet' }, `and ${count(crosses.length - listed.length)} more`)
             : null,
         );
       }),
@@ -231,4 +230,15 @@ class FeatureGraph {
       );
     }
   }
+}
+
+// The edges of each layer as {start, end, strength}, strongest first.
+function edgesOfLayers(starts) {
+  return starts[0].map((_, layer) =>
+    starts
+      .flatMap((lists, start) =>
+        lists[layer].map(({ end, strength }) => ({ start, end, strength })),
+      )
+      .sort((one, other) => other.strength - one.strength),
+  );
 }

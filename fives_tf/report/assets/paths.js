@@ -1,13 +1,14 @@
 // The crosses that the adjacency tensor yields above a threshold, as fives_tf/crosses.py derives them.
 
-// Returns {orders: [{order, crosses: [{fields, score, path}]}], complete}. Fields are numbers; a path
-// is its start and then its ends, layer by layer. Paths are visited best first, so that if there are more
-// than `most`, those left out are the worst.
-function crossesAbove({ columns, layers }, threshold, most) {
-  const starts = edgesAbove(columns, layers, threshold);
+// Returns {orders: [{order, crosses: [{fields, score, path, strengths}]}], complete}. Fields are
+// numbers; a path is its start and then its ends, layer by layer. Paths are visited best first, so
+// that if there are more than `most` of an order, those left out are the worst.
+//
+// starts: the edges that count, as `edgesAbove` has them.
+function crossesOf(starts, columns, most) {
   const orders = [];
   let complete = true;
-  for (let depth = 1; depth <= layers.length; depth += 1) {
+  for (let depth = 1; depth <= starts[0].length; depth += 1) {
     const found = new Map();
     const heap = new Heap();
     starts.forEach((edges, start) => {
