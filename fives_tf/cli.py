@@ -29,6 +29,7 @@ VERBS = (
     "predict",
     "launch",
     "bench",
+    "completion",
 )
 USER_ERROR = 2
 TRY_AGAIN = 138  # as if by SIGUSR1, by which Kubeflow knows what is worth another try
@@ -40,8 +41,8 @@ def main() -> None:
     app.run(_run, flags_parser=parse_flags)
 
 
-def parse_flags(argv: list[str]) -> argparse.Namespace:
-    """Reads the command line; what a verb does not know is kept in `rest` if it takes more."""
+def make_parser() -> argparse.ArgumentParser:
+    """The parser of the whole command line: all verbs with their flags."""
     parser = argparse_flags.ArgumentParser(
         prog="fives",
         allow_abbrev=False,
@@ -63,6 +64,12 @@ def parse_flags(argv: list[str]) -> argparse.Namespace:
         command.add_flags(verb)
         verb.add_argument("--debug", action="store_true", help="show the traceback of an error")
         verb.set_defaults(command=command)
+    return parser
+
+
+def parse_flags(argv: list[str]) -> argparse.Namespace:
+    """Reads the command line; what a verb does not know is kept in `rest` if it takes more."""
+    parser = make_parser()
     args, rest = parser.parse_known_args(argv[1:])
     if rest and not getattr(args.command, "TAKES_REST", False):
         parser.error(f"unknown flag {rest[0]}; see `fives {args.verb} --help`")
