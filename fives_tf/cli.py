@@ -29,6 +29,7 @@ VERBS = (
     "predict",
     "launch",
     "bench",
+    "doctor",
     "completion",
 )
 USER_ERROR = 2
