@@ -1,13 +1,12 @@
 """What the commands share that print a result: `--json`, for programs."""
 
-import argparse
 import json
 import math
 from typing import Any
 
 
-def add_json_flag(parser: argparse.ArgumentParser) -> None:
-    """Adds `--json` to a command."""
+def add_json_flag(parser: Any) -> None:
+    """Adds `--json` to the parser of a command, or to a group of its flags."""
     parser.add_argument(
         "--json",
         action="store_true",

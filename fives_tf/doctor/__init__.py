@@ -11,14 +11,14 @@ from concurrent.futures import ThreadPoolExecutor
 from fives_tf import __version__
 from fives_tf.doctor import machine, needs, stores
 from fives_tf.doctor.finding import MISSING, OK, WARNING, Finding, Task
-from fives_tf.doctor.packages import judge, load_each
+from fives_tf.doctor.packages import Package, judge, load_each
 from fives_tf.doctor.processes import Answer
 from fives_tf.doctor.programs import look
 
 BASIC, TRIAL = "search, fit, predict", "the store of --storage"
 _ADDED = {"s3", "hdfs"}  # the schemes that TensorFlow has by tensorflow-io
 _THREADS = 16  # each waits for a process
-_WRITTEN_FOR = "17"  # the Java that Flink 1.19 was run with
+_JAVA = "17"  # what Flink 1.19 was run with
 
 
 def examine(store: str | None = None) -> list[Task]:
@@ -32,23 +32,25 @@ def examine(store: str | None = None) -> list[Task]:
     """
     with ThreadPoolExecutor(_THREADS) as pool:
         trial = pool.submit(stores.trial, store) if store else None
-        learning = load_each((*needs.CORE, *needs.PARTS, *needs.WITH_TENSORFLOW), pool)
-        others = load_each((needs.PIP, *needs.SKLEARN, *needs.BENCH), pool)
+        # TensorFlow takes longest, so it is imported in one process only.
+        learning = (*needs.CORE, *needs.PARTS, needs.TENSORFLOW_IO, needs.SERVING_API)
+        others = (needs.PIP, *needs.SKLEARN, *needs.BENCH)
+        loads = [pool.submit(load_each, packages) for packages in (learning, others)]
         looks = {program.name: pool.submit(look, program) for program in needs.PROGRAMS}
         endpoint = pool.submit(stores.s3_endpoint, os.environ)
-        answers = learning() | others()
+        answers = {name: answer for load in loads for name, answer in load.result().items()}
         programs = {name: finding.result() for name, finding in looks.items()}
         settings = [endpoint.result(), stores.s3_credentials(os.environ)]
         tried = {TRIAL: [trial.result()]} if trial else {}
 
-    def packages(*wanted: needs.Package) -> list[Finding]:
-        return [judge(package, answers[package.name]) for package in wanted]
+    def judged(*packages: Package) -> list[Finding]:
+        return [judge(package, answers[package.name]) for package in packages]
 
     tensorflow = answers[needs.TENSORFLOW.name]
     tasks = {
         BASIC: [
             machine.python(),
-            *packages(*needs.CORE),
+            *judged(*needs.CORE),
             _own_parts(answers),
             machine.processor(),
             machine.memory(),
@@ -58,7 +60,7 @@ def examine(store: str | None = None) -> list[Task]:
         "preprocess on a cluster": [
             _java(programs["Java"]),
             programs["Maven"],
-            *packages(needs.PIP),
+            *judged(needs.PIP),
         ],
         "object storage": [
             _tensorflow_io(answers[needs.TENSORFLOW_IO.name], tensorflow),
@@ -67,7 +69,7 @@ def examine(store: str | None = None) -> list[Task]:
         **tried,
         "GPU training": [_gpus(tensorflow)],
         "serving": [
-            *packages(needs.SERVING_API),
+            *judged(needs.SERVING_API),
             programs["tensorflow_model_server"],
             programs["Docker Compose"],
         ],
@@ -75,8 +77,8 @@ def examine(store: str | None = None) -> list[Task]:
             programs[name]
             for name in ("Docker client", "Docker engine", "kubectl", "Kubernetes", "sbatch")
         ],
-        "scikit-learn": packages(*needs.SKLEARN),
-        "benchmarks": packages(*needs.BENCH),
+        "scikit-learn": judged(*needs.SKLEARN),
+        "benchmarks": judged(*needs.BENCH),
     }
     return [
         Task(name, [_public(one) for one in findings], required=name in (BASIC, TRIAL))
@@ -97,9 +99,9 @@ def _own_parts(answers: dict[str, Answer]) -> Finding:
 
 def _java(found: Finding) -> Finding:
     major = found.found.removeprefix("1.").split(".")[0]
-    if found.state != OK or major == _WRITTEN_FOR:
+    if found.state != OK or major == _JAVA:
         return found
-    remedy = f"Flink was run with Java {_WRITTEN_FOR} here; install that if it fails"
+    remedy = f"Flink was run with Java {_JAVA} only; install that one if it fails"
     return dataclasses.replace(found, state=WARNING, remedy=remedy)
 
 

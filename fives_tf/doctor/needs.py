@@ -35,7 +35,6 @@ SERVING_API = Package(
     "warm-up requests in exports, and the gRPC client",
     "pip install 'fives-tf[serving]'",
 )
-WITH_TENSORFLOW = (TENSORFLOW_IO, SERVING_API)
 PIP = Package(
     "pip",
     "pip",

@@ -2,8 +2,7 @@
 
 import importlib
 import importlib.metadata
-from collections.abc import Callable, Sequence
-from concurrent.futures import Executor
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -31,12 +30,11 @@ class Package:
     remedy: str
 
 
-def load_each(packages: Sequence[Package], pool: Executor) -> Callable[[], dict[str, Answer]]:
-    """Begins to import packages in another process; what is returned waits for the answers."""
+def load_each(packages: Sequence[Package]) -> dict[str, Answer]:
+    """Imports packages in another process; what `load` answers, by the names of the packages."""
     asked = [(package.module, package.name) for package in packages]
-    answers = pool.submit(call_each, load, asked, SECONDS)
-    names = [package.name for package in packages]
-    return lambda: dict(zip(names, answers.result(), strict=True))
+    answers = call_each(load, asked, SECONDS)
+    return {package.name: answer for package, answer in zip(packages, answers, strict=True)}
 
 
 def load(asked: tuple[str, str]) -> dict[str, Any] | None:

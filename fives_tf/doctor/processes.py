@@ -121,5 +121,5 @@ def tell_end(code: int | None, seconds: float) -> str:
     if code is None:
         return f"no answer within {seconds:g} seconds"
     if code < 0:
-        return f"the process was killed by {signal.Signals(-code).name}"
+        return f"the process was killed by signal {-code} ({signal.strsignal(-code)})"
     return f"exit code {code}"

@@ -37,8 +37,8 @@ def s3_endpoint(environment: Mapping[str, str]) -> Finding:
     except UserError as error:
         return Finding(what, WARNING, str(error), use, remedy)
     if settings.ca_file and not os.path.isfile(settings.ca_file):
-        found = f"AWS_CA_BUNDLE: {settings.ca_file}: there is no such file"
-        return Finding(what, WARNING, found, use, "name the file with the store's certificates")
+        found = f"{settings.ca_file}, the file of certificates, is not there"
+        return Finding(what, WARNING, found, use, "correct AWS_CA_BUNDLE or S3_CA_FILE")
     if settings.endpoint is None:
         found = f"none is set, so Amazon S3 in {settings.region}; not asked"
         return Finding(what, OK, found, use)

@@ -80,7 +80,7 @@ class TestProcesses:
         monkeypatch.syspath_prepend(tmp_path)
         expected = {
             "raises": Answer(problem="RuntimeError: a library"),
-            "crashes": Answer(problem="the process was killed by SIGKILL"),
+            "crashes": Answer(problem="the process was killed by signal 9 (Killed)"),
             "exits": Answer(problem="SystemExit: 3"),
             "ends": Answer(problem="exit code 4"),
             "needs": Answer(problem="ModuleNotFoundError: No module named 'no_such_module'"),
@@ -205,7 +205,7 @@ class TestPrograms:
         engine = "`docker version --format {{.Server.Version}}`: no engine at the socket"
         assert told["Docker engine"] == (MISSING, engine)
         assert told["sbatch"] == (MISSING, "`sbatch --version`: no answer within 1 seconds")
-        killed = "`mvn --version`: the process was killed by SIGKILL"
+        killed = "`mvn --version`: the process was killed by signal 9 (Killed)"
         assert told["Maven"] == (MISSING, killed)
         assert told["kubectl"] == (MISSING, "`kubectl version --client`: exit code 9")
         server = "`tensorflow_model_server --version`: tells no version"
@@ -304,7 +304,7 @@ class TestStores:
             (
                 {"AWS_CA_BUNDLE": "/absent.pem"},
                 WARNING,
-                "AWS_CA_BUNDLE: /absent.pem: there is no such file",
+                "/absent.pem, the file of certificates, is not there",
             ),
         ],
     )
