@@ -10,7 +10,6 @@ from fives_tf.doctor.finding import MISSING, OK, Finding
 from fives_tf.doctor.processes import Answer, call_each
 
 SECONDS = 60.0  # TensorFlow on a cold network disk
-ABSENT = "not installed"
 
 
 @dataclass(frozen=True)
@@ -62,7 +61,7 @@ def judge(package: Package, answer: Answer) -> Finding:
     if answer.problem:
         found = f"does not load: {answer.problem}"
     elif answer.value is None:
-        found = ABSENT
+        found = "not installed"
     else:
         return Finding(package.name, OK, answer.value["version"], package.use)
     return Finding(package.name, MISSING, found, package.use, package.remedy)

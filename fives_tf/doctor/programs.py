@@ -8,7 +8,6 @@ from fives_tf.doctor.finding import MISSING, OK, Finding
 from fives_tf.doctor.processes import Ended, run, tell_end
 
 SECONDS = 10.0
-ABSENT = "not on the PATH"
 
 
 @dataclass(frozen=True)
@@ -36,7 +35,8 @@ def look(program: Program) -> Finding:
     """Runs a program."""
     path = shutil.which(program.command[0])
     if path is None:
-        return Finding(program.name, MISSING, ABSENT, program.use, program.remedy)
+        found = f"{program.command[0]} is not on the PATH"
+        return Finding(program.name, MISSING, found, program.use, program.remedy)
     try:
         ended = run([path, *program.command[1:]], SECONDS)
     except OSError as error:  # a file for another kind of machine, say

@@ -148,7 +148,8 @@ class TestPrograms:
         assert not tasks["preprocess on a cluster"]
         for program in PROGRAMS:
             finding = findings[program.name]
-            assert (finding["state"], finding["found"]) == (MISSING, "not on the PATH")
+            assert finding["state"] == MISSING
+            assert finding["found"] == f"{program.command[0]} is not on the PATH"
             assert finding["use"]
             assert finding["remedy"]
 
