@@ -105,9 +105,9 @@ def run(args: argparse.Namespace) -> int:
         )
     if args.json:
         print_json(json.loads(storage.read(f"{out / args.experiment}.json")))
-        return FAILED if failures else 0
-    show(report)
-    print(f"wrote {out / args.experiment}.json, .md and {len(report.plots)} plots")
-    for name, message in failures.items():
-        print(f"{name}: FAILED: {message}")
+    else:
+        show(report)
+        print(f"wrote {out / args.experiment}.json, .md and {len(report.plots)} plots")
+        for name, message in failures.items():
+            print(f"{name}: FAILED: {message}")
     return FAILED if failures else 0
