@@ -42,8 +42,18 @@ def main() -> None:
     app.run(_run, flags_parser=parse_flags)
 
 
+def parse_flags(argv: list[str]) -> argparse.Namespace:
+    """Reads the command line; what a verb does not know is kept in `rest` if it takes more."""
+    parser = make_parser()
+    args, rest = parser.parse_known_args(argv[1:])
+    if rest and not getattr(args.command, "TAKES_REST", False):
+        parser.error(f"unknown flag {rest[0]}; see `fives {args.verb} --help`")
+    args.rest = rest
+    return args
+
+
 def make_parser() -> argparse.ArgumentParser:
-    """The parser of the whole command line: all verbs with their flags."""
+    """The parser of the command line, with one for each verb within."""
     parser = argparse_flags.ArgumentParser(
         prog="fives",
         allow_abbrev=False,
@@ -66,16 +76,6 @@ def make_parser() -> argparse.ArgumentParser:
         verb.add_argument("--debug", action="store_true", help="show the traceback of an error")
         verb.set_defaults(command=command)
     return parser
-
-
-def parse_flags(argv: list[str]) -> argparse.Namespace:
-    """Reads the command line; what a verb does not know is kept in `rest` if it takes more."""
-    parser = make_parser()
-    args, rest = parser.parse_known_args(argv[1:])
-    if rest and not getattr(args.command, "TAKES_REST", False):
-        parser.error(f"unknown flag {rest[0]}; see `fives {args.verb} --help`")
-    args.rest = rest
-    return args
 
 
 def quiet_libraries() -> None:
