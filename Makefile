@@ -26,6 +26,7 @@ demo: $(VENV)/ready
 	$(BIN)/fives export $(DEMO)/run --to $(DEMO)/exports
 	$(BIN)/fives predict $(DEMO)/exports --input $(DEMO)/log/log.csv \
 		--output $(DEMO)/scores.parquet --overwrite
+	$(BIN)/fives report $(DEMO)/run
 
 # Without --quiet, under which warnings do not count. The notice that is turned off is one of the
 # theme, about its successor.

@@ -49,6 +49,7 @@ setup(
         "pyarrow>=25",
         "pyyaml>=6",
         "rich>=13",
+        "shtab>=1.13",  # scripts by which shells complete commands
     ],
     extras_require={
         "serving": SERVING,

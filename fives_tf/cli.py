@@ -30,6 +30,8 @@ VERBS = (
     "predict",
     "launch",
     "bench",
+    "doctor",
+    "completion",
 )
 USER_ERROR = 2
 TRY_AGAIN = 138  # as if by SIGUSR1, by which Kubeflow knows what is worth another try

@@ -193,7 +193,18 @@ def check_fields(crosses: Iterable[Cross], fields: Sequence[str]) -> None:
 
 def to_json(crosses: Iterable[Cross]) -> bytes:
     """The content of `crosses.json`, which a person can read and `from_json` reads back."""
-    items = [
+    document = to_document(crosses)
+    return json.dumps(document, indent=1, ensure_ascii=False, allow_nan=False).encode()
+
+
+def to_document(crosses: Iterable[Cross]) -> dict[str, Any]:
+    """What `crosses.json` says."""
+    return {"version": VERSION, "crosses": to_items(crosses)}
+
+
+def to_items(crosses: Iterable[Cross]) -> list[dict[str, Any]]:
+    """Crosses as `crosses.json` lists them."""
+    return [
         {
             "name": cross.name,
             "fields": list(cross.fields),
@@ -204,8 +215,6 @@ def to_json(crosses: Iterable[Cross]) -> bytes:
         }
         for cross in crosses
     ]
-    document = {"version": VERSION, "crosses": items}
-    return json.dumps(document, indent=1, ensure_ascii=False, allow_nan=False).encode()
 
 
 def from_json(content: bytes, place: str) -> list[Cross]:

@@ -13,16 +13,7 @@ def describe(dataset: Dataset) -> dict[str, Any]:
     encoding = dataset.encoding
     crosses = dataset.crosses.fields if dataset.crosses else ()
     return {
-        "splits": [
-            {
-                "name": split.name,
-                "rows": split.rows,
-                "clicks": split.clicks,
-                "rate": split.clicks / max(split.rows, 1),
-                "shards": len(split.shards),
-            }
-            for split in dataset.splits.values()
-        ],
+        "splits": describe_splits(dataset),
         "fields": [
             {
                 "name": field.name,
@@ -51,6 +42,20 @@ def describe(dataset: Dataset) -> dict[str, Any]:
         "fitted_rows": encoding.rows,
         "rejected": dataset.manifest["rejected"],
     }
+
+
+def describe_splits(dataset: Dataset) -> list[dict[str, Any]]:
+    """Splits with their label rates."""
+    return [
+        {
+            "name": split.name,
+            "rows": split.rows,
+            "clicks": split.clicks,
+            "rate": split.clicks / max(split.rows, 1),
+            "shards": len(split.shards),
+        }
+        for split in dataset.splits.values()
+    ]
 
 
 def _most_frequent(field: Field) -> str:

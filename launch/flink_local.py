@@ -11,7 +11,7 @@ import sys
 import tempfile
 import time
 import urllib.request
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -82,12 +82,14 @@ class Cluster:
     """A cluster that runs.
 
     Attributes:
+        release: The release of Flink.
         master: Where the JobManager answers, as `host:port`.
         pool: Where the pool starts Python workers, as `host:port`.
         logs: The directory with what each process tells.
         processes: The processes by name: `jobmanager`, `taskmanager-0`, ..., `pool`.
     """
 
+    release: str
     master: str
     pool: str
     logs: Path
@@ -137,13 +139,30 @@ def start(config: Config) -> Iterator[Cluster]:
             for index in range(config.task_managers):
                 processes.java(f"taskmanager-{index}", jars, "taskexecutor.TaskManagerRunner")
             processes.pool(pool_port)
-            cluster = Cluster(f"{HOST}:{port}", f"localhost:{pool_port}", logs, processes.running)
+            cluster = Cluster(
+                release=config.release,
+                master=f"{HOST}:{port}",
+                pool=f"localhost:{pool_port}",
+                logs=logs,
+                processes=processes.running,
+            )
             _wait(cluster, config.task_managers)
             yield cluster
 
 
-def launch(config: Config) -> int:
-    """Runs a cluster until a signal ends it; tells how to use it.
+def tell(cluster: Cluster) -> None:
+    """Prints how to use a cluster."""
+    print(f"Flink {cluster.release} at http://{cluster.master}, logs in {cluster.logs}")
+    print("run a pipeline there with the flags")
+    print(f"  {' '.join(cluster.flags)}", flush=True)
+
+
+def launch(config: Config, started: Callable[[Cluster], None] = tell) -> int:
+    """Runs a cluster until a signal ends it.
+
+    Args:
+        config: How it is to be.
+        started: Is called when it is there.
 
     Returns:
         1 if a process that the cluster cannot do without ended by itself.
@@ -157,9 +176,7 @@ def launch(config: Config) -> int:
     for number in _SIGNALS:
         signal.signal(number, stop)
     with start(config) as cluster:
-        print(f"Flink {config.release} at http://{cluster.master}, logs in {cluster.logs}")
-        print("run a pipeline there with the flags")
-        print(f"  {' '.join(cluster.flags)}", flush=True)
+        started(cluster)
         return _watch(cluster)
 
 

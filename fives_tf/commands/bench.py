@@ -1,11 +1,14 @@
 """`fives bench`: reproduces the tables and figures of the paper."""
 
 import argparse
+import json
 import os
 from pathlib import Path
 
+from fives_tf import storage
 from fives_tf.bench.given import add_set_flag, read_set_flag
 from fives_tf.bench.sources import SOURCES, add_data_flag
+from fives_tf.commands.printing import add_json_flag, print_json
 from fives_tf.config import FitConfig, SearchConfig
 from fives_tf.quiet import import_tensorflow
 from fives_tf.stopping import terminable
@@ -72,6 +75,7 @@ def add_flags(parser: argparse.ArgumentParser) -> None:
         "--keep_runs", action="store_true", help="keep the run directories of finished runs"
     )
     add_set_flag(parser)
+    add_json_flag(parser)
 
 
 def run(args: argparse.Namespace) -> int:
@@ -99,8 +103,11 @@ def run(args: argparse.Namespace) -> int:
                 given=given,
             )
         )
-    show(report)
-    print(f"wrote {out / args.experiment}.json, .md and {len(report.plots)} plots")
-    for name, message in failures.items():
-        print(f"{name}: FAILED: {message}")
+    if args.json:
+        print_json(json.loads(storage.read(f"{out / args.experiment}.json")))
+    else:
+        show(report)
+        print(f"wrote {out / args.experiment}.json, .md and {len(report.plots)} plots")
+        for name, message in failures.items():
+            print(f"{name}: FAILED: {message}")
     return FAILED if failures else 0

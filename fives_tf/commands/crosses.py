@@ -1,8 +1,10 @@
 """`fives crosses`: lists the crosses that a search found."""
 
 import argparse
+import dataclasses
 from typing import TYPE_CHECKING
 
+from fives_tf.commands.printing import add_json_flag, print_json
 from fives_tf.errors import UserError
 
 if TYPE_CHECKING:
@@ -32,13 +34,15 @@ def add_flags(parser: argparse.ArgumentParser) -> None:
         "puts all orders in one row (default: %(default)s)",
     )
     parser.add_argument("--order", type=int, metavar="N", help="only crosses of this order")
-    parser.add_argument(
+    form = parser.add_mutually_exclusive_group()
+    form.add_argument(
         "--format",
         choices=("table", "json", "sql"),
         default="table",
         help="a table, the form of crosses.json, or a SELECT that adds the crosses to the table "
         "`log` (default: %(default)s)",
     )
+    add_json_flag(form)
     parser.add_argument(
         "--dialect",
         choices=("ansi", "bigquery", "spark", "hive"),
@@ -60,7 +64,7 @@ def add_flags(parser: argparse.ArgumentParser) -> None:
         "--truth",
         metavar="FILE",
         help="the truth.json of a synthetic log: mark its crosses in the table, and tell at which "
-        "rank each was found",
+        "rank each was found; in JSON as `planted`",
     )
     parser.add_argument(
         "--dataset", metavar="DIR", help="where the dataset is now, if it moved; for SQL and gains"
@@ -69,21 +73,22 @@ def add_flags(parser: argparse.ArgumentParser) -> None:
 
 def run(args: argparse.Namespace) -> None:
     """Prints the crosses."""
-    from fives_tf.crosses import best_of_orders, to_json
+    from fives_tf.crosses import best_of_orders
     from fives_tf.run import Run
 
     if args.top < 1:
         raise UserError(f"--top: expected at least 1. Received: {args.top}.")
-    if args.truth and args.format != "table":
-        raise UserError("--truth: marks crosses in a table; leave --format out.")
-    if args.dialect and args.format != "sql":
+    form = "json" if args.json else args.format
+    if args.truth and form == "sql":
+        raise UserError("--truth: marks crosses in a table or in JSON; leave --format out.")
+    if args.dialect and form != "sql":
         raise UserError("--dialect: is for SQL; add --format sql.")
     opened = Run.open(args.run)
     crosses = _select(opened, args)
     best = crosses[: args.top] if args.rank == "gain" else best_of_orders(crosses, args.top)
-    if args.format == "json":
-        print(to_json(best).decode())
-    elif args.format == "sql":
+    if form == "json":
+        _print_document(opened, crosses, best, args.truth)
+    elif form == "sql":
         from fives_tf.sql import select
 
         dataset = opened.dataset(args.dataset)
@@ -162,15 +167,35 @@ def _read_thresholds(text: str, layers: int) -> list[float]:
     return thresholds
 
 
+def _print_document(
+    opened: "Run", crosses: "list[Cross]", best: "list[Cross]", truth: str | None
+) -> None:
+    """Prints what crosses.json has, and where the planted ones are, if there is a truth."""
+    from fives_tf.crosses import to_document
+    from fives_tf.truth import find_planted, read_truth
+
+    document = to_document(best)
+    if truth:
+        found = find_planted(read_truth(truth), crosses, _columns(opened))
+        document["planted"] = [
+            {"name": one.name, "order": one.order, **dataclasses.asdict(one)} for one in found
+        ]
+    print_json(document)
+
+
 def _print_with_truth(
     opened: "Run", crosses: "list[Cross]", best: "list[Cross]", truth: str
 ) -> None:
     from fives_tf.truth import find_planted, is_planted, read_truth
 
-    planted = read_truth(truth)
-    adjacency = opened.adjacency
-    columns = dict(zip(adjacency.fields.tolist(), adjacency.columns.tolist(), strict=True))
+    planted, columns = read_truth(truth), _columns(opened)
     print_crosses(best, [is_planted(cross, planted, columns) for cross in best])
     for one in find_planted(planted, crosses, columns):
         where = f"rank {one.rank:,}" if one.rank else "not"
         print(f"planted {one.name}: {where} among {one.among:,} crosses of order {one.order}")
+
+
+def _columns(opened: "Run") -> dict[str, str]:
+    """The column that each field of a run is made from."""
+    adjacency = opened.adjacency
+    return dict(zip(adjacency.fields.tolist(), adjacency.columns.tolist(), strict=True))

@@ -2,26 +2,26 @@
 
 import argparse
 
+from fives_tf.commands.printing import add_json_flag, print_json
+
 HELP = "show the fields, vocabularies, rates and splits of a dataset directory"
 
 
 def add_flags(parser: argparse.ArgumentParser) -> None:
     """Adds the flags of this command."""
     parser.add_argument("dataset", metavar="DATASET", help="the dataset directory")
-    parser.add_argument("--json", action="store_true", help="print JSON instead of tables")
+    add_json_flag(parser)
 
 
 def run(args: argparse.Namespace) -> None:
     """Prints the description."""
-    import json
-
     from fives_tf.dataset import Dataset
     from fives_tf.describe import describe
     from fives_tf.tables import print_table
 
     description = describe(Dataset.open(args.dataset))
     if args.json:
-        print(json.dumps(description, indent=1, ensure_ascii=False))
+        print_json(description)
         return
     print_table(
         ("split", "rows", "clicks", "click rate", "shards"),

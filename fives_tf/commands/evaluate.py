@@ -2,6 +2,7 @@
 
 import argparse
 
+from fives_tf.commands.printing import add_json_flag, print_json
 from fives_tf.quiet import start_xla
 
 HELP = "tell how well the model of a run predicts a split of its dataset"
@@ -17,13 +18,11 @@ def add_flags(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--skip_corrupt", action="store_true", help="leave out shards that hold a corrupt record"
     )
-    parser.add_argument("--json", action="store_true", help="print JSON instead of a table")
+    add_json_flag(parser)
 
 
 def run(args: argparse.Namespace) -> None:
     """Evaluates and prints the figures."""
-    import json
-
     from fives_tf.run import Run
 
     opened = Run.open(args.run)
@@ -34,7 +33,7 @@ def run(args: argparse.Namespace) -> None:
 
     report = evaluate(opened, args.split, dataset, args.skip_corrupt)
     if args.json:
-        print(json.dumps(report.to_json(), indent=1))
+        print_json(report.to_json())
         return
     figures = report.evaluation
     layers = [(f"AUC of layer {k}", f"{auc:.5f}") for k, auc in enumerate(figures.output_auc)]

@@ -1,7 +1,9 @@
 """`fives export`: writes the model of a run as a SavedModel that TensorFlow Serving takes."""
 
 import argparse
+import os
 
+from fives_tf.commands.printing import add_json_flag, print_json
 from fives_tf.quiet import start_xla
 
 HELP = "write the model of a run as a SavedModel for TensorFlow Serving"
@@ -31,6 +33,7 @@ def add_flags(parser: argparse.ArgumentParser) -> None:
         "faster; it is learned now, once for a run",
     )
     parser.add_argument("--dataset", metavar="DIR", help="where the dataset is now, if it moved")
+    add_json_flag(parser)
 
 
 def run(args: argparse.Namespace) -> None:
@@ -45,4 +48,8 @@ def run(args: argparse.Namespace) -> None:
     from fives_tf.serving.versions import export
 
     written = export(opened, args.to, version=args.version, light=args.light, dataset=args.dataset)
-    print(written.path)
+    if args.json:
+        version = int(os.path.basename(written.path))
+        print_json({"run": args.run, "path": written.path, "version": version})
+    else:
+        print(written.path)

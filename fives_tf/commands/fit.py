@@ -5,6 +5,7 @@ import shlex
 from typing import TYPE_CHECKING
 
 from fives_tf import config
+from fives_tf.commands.printing import add_json_flag, print_json
 from fives_tf.commands.settings import add_setting, given_settings
 from fives_tf.quiet import import_tensorflow
 from fives_tf.stopping import terminable
@@ -42,6 +43,7 @@ def add_flags(parser: argparse.ArgumentParser) -> None:
     again = parser.add_mutually_exclusive_group()
     again.add_argument("--resume", action="store_true", help="go on with a fit that was stopped")
     again.add_argument("--overwrite", action="store_true", help="replace the run in --run")
+    add_json_flag(parser)
     for title, settings in config.groups(config.FitConfig).items():
         group = parser.add_argument_group(title)
         for setting in settings:
@@ -65,7 +67,20 @@ def run(args: argparse.Namespace) -> None:
             overwrite=args.overwrite,
         )
     if result.is_chief:
-        _print_result(result)
+        (_print_document if args.json else _print_result)(result)
+
+
+def _print_document(result: "FitResult") -> None:
+    from fives_tf.crosses import to_items
+
+    print_json(
+        {
+            "run": result.run.directory,
+            "model": result.config.model,
+            "evaluation": result.evaluation,
+            "crosses": to_items(result.crosses),
+        }
+    )
 
 
 def _print_result(result: "FitResult") -> None:

@@ -3,6 +3,7 @@
 import argparse
 import shlex
 
+from fives_tf.commands.printing import add_json_flag, print_json
 from fives_tf.errors import UserError
 from fives_tf.generators import METHODS
 from fives_tf.quiet import import_tensorflow
@@ -61,12 +62,13 @@ def add_flags(parser: argparse.ArgumentParser) -> None:
         help="up to how many bytes all rows are held in memory (default: %(default)s)",
     )
     parser.add_argument("--overwrite", action="store_true", help="replace what is at --out")
+    add_json_flag(parser)
 
 
 def run(args: argparse.Namespace) -> None:
     """Chooses, writes and shows crosses."""
     from fives_tf import storage
-    from fives_tf.crosses import to_json
+    from fives_tf.crosses import to_items, to_json
     from fives_tf.tables import print_table
 
     if storage.is_directory(args.out):
@@ -93,6 +95,9 @@ def run(args: argparse.Namespace) -> None:
                 "nothing was written."
             )
         storage.write(args.out, to_json(crosses))
+    if args.json:
+        print_json({"out": args.out, "method": args.method, "crosses": to_items(crosses)})
+        return
     print_table(
         ("cross", "order", "score"),
         [(cross.name, str(cross.order), f"{cross.score:.7f}") for cross in crosses],

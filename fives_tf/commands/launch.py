@@ -1,9 +1,14 @@
 """`fives launch`: starts training here, on Kubernetes or under Slurm, or a Flink cluster here."""
 
 import argparse
-from typing import Any
+import sys
+from typing import TYPE_CHECKING, Any
 
+from fives_tf.commands.printing import add_json_flag, print_json
 from fives_tf.errors import UserError
+
+if TYPE_CHECKING:
+    from launch.flink_local import Cluster
 
 HELP = "start training here, on Kubernetes or under Slurm; or a Flink cluster on this machine"
 
@@ -149,6 +154,7 @@ def _add_flink_local(actions: Any) -> None:
         metavar="DIR",
         help="what the processes tell, a file each (default: %(default)s)",
     )
+    add_json_flag(parser)
 
 
 def _add_action(actions: Any, name: str, text: str, usage: str) -> argparse.ArgumentParser:
@@ -248,8 +254,23 @@ def _flink_local(args: argparse.Namespace) -> int:
             port=args.port,
             pool_port=args.pool_port,
             logs=args.logs,
-        )
+        ),
+        _print_cluster if args.json else flink_local.tell,
     )
+
+
+def _print_cluster(cluster: "Cluster") -> None:
+    """Prints where a Flink cluster is; it goes on, so that a reader must have it at once."""
+    print_json(
+        {
+            "release": cluster.release,
+            "master": cluster.master,
+            "pool": cluster.pool,
+            "logs": str(cluster.logs),
+            "flags": cluster.flags,
+        }
+    )
+    sys.stdout.flush()
 
 
 def _submit(manager: Any, job: Any, dry_run: bool) -> int:

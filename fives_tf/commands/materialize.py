@@ -5,6 +5,7 @@ import os
 import sys
 from typing import TYPE_CHECKING
 
+from fives_tf.commands.printing import add_json_flag, print_json
 from fives_tf.errors import UserError
 
 if TYPE_CHECKING:
@@ -89,6 +90,7 @@ def add_flags(parser: argparse.ArgumentParser) -> None:
         help="fail if more than this part of the rows of a log is bad; bad rows keep their place "
         "and get no crosses (default: %(default)s)",
     )
+    add_json_flag(parser)
 
 
 def run(args: argparse.Namespace) -> None:
@@ -165,6 +167,7 @@ def _warn_of_many(crosses: "list[Cross]", dataset: "Dataset", hash_buckets: int 
 
 
 def _write_log(args: argparse.Namespace, crosses: "list[Cross]", dataset: "Dataset") -> None:
+    from fives_tf.crosses import to_items
     from pipelines import count_crosses, cross_log, rowwise, runner, submission
 
     named = submission.named(args.rest, "materialize", [args.dataset, *args.input, args.out])
@@ -180,6 +183,10 @@ def _write_log(args: argparse.Namespace, crosses: "list[Cross]", dataset: "Datas
     tally = cross_log.write_cross_log(
         args.input, args.out, dataset, crosses, options, fit if args.values == "ids" else None
     )
+    if args.json:
+        counts = {"rows": tally.rows, "bad": tally.bad, "rejects": tally.rejects}
+        print_json({"out": args.out, **counts, "crosses": to_items(crosses)})
+        return
     print(f"wrote {args.out}: {tally.rows:,} rows, {len(crosses)} crosses")
     if tally.bad:
         print(f"{tally.bad:,} rows are bad and have no crosses; the first:")
@@ -188,6 +195,8 @@ def _write_log(args: argparse.Namespace, crosses: "list[Cross]", dataset: "Datas
 
 def _write_dataset(args: argparse.Namespace, crosses: "list[Cross]", dataset: "Dataset") -> None:
     from fives_tf import storage
+    from fives_tf.crosses import to_items
+    from fives_tf.describe import describe_splits
     from pipelines import preprocess, runner, submission
     from pipelines.add_crosses import Options, add_crosses, make_room
 
@@ -204,6 +213,10 @@ def _write_dataset(args: argparse.Namespace, crosses: "list[Cross]", dataset: "D
     made = add_crosses(source, crosses, args.out, options)
     if args.input:
         storage.remove(source.directory)
+    if args.json:
+        splits = describe_splits(made)
+        print_json({"out": args.out, "splits": splits, "crosses": to_items(crosses)})
+        return
     rows = ", ".join(f"{split.rows:,} {name}" for name, split in made.splits.items())
     print(f"wrote {args.out}: {rows} rows, {len(crosses)} crosses among the fields")
     print(f"learn from it with `fives fit {args.out} --run RUN --model lr`")

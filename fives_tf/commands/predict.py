@@ -2,7 +2,9 @@
 
 import argparse
 import csv
+import dataclasses
 
+from fives_tf.commands.printing import add_json_flag, print_json
 from fives_tf.errors import UserError
 from fives_tf.scored_log import ROWS_AT_ONCE, Scoring
 
@@ -74,6 +76,7 @@ def add_flags(parser: argparse.ArgumentParser) -> None:
         help="size of the pieces that are read at a time; default: 4 MiB, with a runner by the "
         "size of the log, from 32 to 256 MiB",
     )
+    add_json_flag(parser)
 
 
 def run(args: argparse.Namespace) -> None:
@@ -98,6 +101,10 @@ def run(args: argparse.Namespace) -> None:
     )
     export = Export.open(args.export)
     summary = predict(export, args.input, args.output, options)
+    if args.json:
+        figures = dataclasses.asdict(summary)
+        print_json({"output": args.output, "export": export.path, **figures})
+        return
     mean = (
         f", mean probability {summary.mean_probability:.5f}" if summary.bad < summary.rows else ""
     )

@@ -2,6 +2,7 @@
 
 import argparse
 
+from fives_tf.commands.printing import add_json_flag, print_json
 from fives_tf.errors import UserError
 
 HELP = "turn a raw click log into a dataset directory of discretized TFRecords"
@@ -59,6 +60,7 @@ def add_flags(parser: argparse.ArgumentParser) -> None:
         default="threads",
         help="what those workers are (default: %(default)s)",
     )
+    add_json_flag(parser)
 
 
 def run(args: argparse.Namespace) -> None:
@@ -70,6 +72,7 @@ def run(args: argparse.Namespace) -> None:
         raise UserError("--workers: expected a number from 1 on, or 0 for one a processor core.")
     if args.piece_bytes is not None and args.piece_bytes < 1:
         raise UserError("--piece_bytes: expected at least 1.")
+    from fives_tf.describe import describe_splits
     from fives_tf.schema import Schema
     from pipelines import runner, submission
     from pipelines.preprocess import Options, preprocess
@@ -86,6 +89,10 @@ def run(args: argparse.Namespace) -> None:
         beam=beam,
     )
     dataset = preprocess(args.log, Schema.load(args.schema), args.out, options)
+    if args.json:
+        rejected = dataset.manifest["rejected"]
+        print_json({"out": args.out, "splits": describe_splits(dataset), "rejected": rejected})
+        return
     rows = ", ".join(f"{split.rows:,} {name}" for name, split in dataset.splits.items())
     print(f"wrote {args.out}: {rows} rows")
     if dataset.manifest["rejected"]:

@@ -3,6 +3,7 @@
 import argparse
 import os
 
+from fives_tf.commands.printing import add_json_flag, print_json
 from fives_tf.errors import UserError
 from fives_tf.quiet import start_xla
 
@@ -20,6 +21,7 @@ def add_flags(parser: argparse.ArgumentParser) -> None:
         "it as .json (default: RUN/report.html)",
     )
     parser.add_argument("--dataset", metavar="DIR", help="where the dataset is now, if it moved")
+    add_json_flag(parser)
 
 
 def run(args: argparse.Namespace) -> None:
@@ -42,6 +44,10 @@ def run(args: argparse.Namespace) -> None:
 
     report = build(opened, dataset)
     text = json.dumps(report, indent=1, ensure_ascii=False, allow_nan=False)
-    storage.write(f"{stem}.json", text.encode())
+    data = f"{stem}.json"
+    storage.write(data, text.encode())
     storage.write(page, render(report).encode())
-    print(f"report: {page}")
+    if args.json:
+        print_json({"page": page, "data": data})
+    else:
+        print(f"report: {page}")

@@ -1,15 +1,18 @@
 """`fives schema`: writes a first schema for a log, checks one, or tunes one."""
 
 import argparse
+import dataclasses
 import shlex
 import sys
-from typing import TYPE_CHECKING
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
 
+from fives_tf.commands.printing import add_json_flag, print_json
 from fives_tf.errors import UserError
 
 if TYPE_CHECKING:
-    from fives_tf.schema import Schema
-    from fives_tf.schema_tuning import Tuning
+    from fives_tf.schema import Column, Schema
+    from fives_tf.schema_tuning import Trial, Tuning
 
 HELP = "write a first schema for a log of your own, check one, or tune one"
 
@@ -30,10 +33,12 @@ def add_flags(parser: argparse.ArgumentParser) -> None:
         metavar="N",
         help="how many rows of the first file to look at (default: %(default)s)",
     )
+    add_json_flag(infer)
     text = "check a schema, also against the first rows of a log, and show the fields it makes"
     check = actions.add_parser("check", help=text, description=f"{text.capitalize()}.")
     check.add_argument("schema", metavar="SCHEMA", help="the schema file")
     check.add_argument("log", nargs="*", metavar="LOG", help="files or quoted patterns")
+    add_json_flag(check)
     text = (
         "choose how numbers are cut into buckets, and min_count, by the AUC of a quick logistic "
         "regression on the validation rows"
@@ -62,6 +67,7 @@ def add_flags(parser: argparse.ArgumentParser) -> None:
         help="a directory that keeps what is finished, so that the same command goes on from there "
         "(default: a temporary one)",
     )
+    add_json_flag(tune)
 
 
 def run(args: argparse.Namespace) -> None:
@@ -73,15 +79,21 @@ def _infer(args: argparse.Namespace) -> None:
     # Imported late: `fives --help` must not wait for pyarrow.
     from fives_tf import storage
     from fives_tf.infer import infer_schema
+    from fives_tf.schema import Schema
 
     _check_out(args)
     text = infer_schema(args.log, args.label, args.sample_rows)
+    if args.out:
+        storage.write(args.out, text.encode())
+    if args.json:
+        columns = _columns(Schema.parse(text))
+        print_json({"out": args.out, "schema": text, "columns": columns})
+        return
     if not args.out:
         print(text, end="")
         # On the other stream, so that `fives schema infer LOG > schema.yaml` stays a schema.
         print("read it through, correct it, and keep it in a file (--out)", file=sys.stderr)
         return
-    storage.write(args.out, text.encode())
     log = " ".join(map(shlex.quote, args.log[:3])) + (" ..." if args.log[3:] else "")
     print(f"wrote {args.out}; read it through and correct it, then run")
     print(f"  fives schema check {shlex.quote(args.out)} {log}")
@@ -95,6 +107,9 @@ def _tune(args: argparse.Namespace) -> None:
     _check_out(args)
     tuning = tune_schema(args.schema, args.log, args.rows, args.work)
     storage.write(args.out, tuning.to_yaml().encode())
+    if args.json:
+        _print_tuning(args.out, tuning)
+        return
     _print_trials(tuning)
     rows = ", ".join(f"{count:,} {split}" for split, count in tuning.sample.rows.items())
     print(f"tried on {rows} rows of the log")
@@ -102,6 +117,22 @@ def _tune(args: argparse.Namespace) -> None:
         print(f"left out {tuning.sample.rejected:,} bad rows")
     print(f"chose {tuning.best.candidate}; the schema as it was has AUC {tuning.before.auc:.5f}")
     print(f"wrote {args.out}")
+
+
+def _print_tuning(out: str, tuning: "Tuning") -> None:
+    def figures(trial: "Trial") -> dict[str, Any]:
+        return {**trial.candidate.settings(), "auc": trial.auc, "log_loss": trial.log_loss}
+
+    print_json(
+        {
+            "out": out,
+            "best": figures(tuning.best),
+            "before": figures(tuning.before),
+            "trials": [figures(trial) for trial in tuning.trials],
+            "rows": tuning.sample.rows,
+            "rejected": tuning.sample.rejected,
+        }
+    )
 
 
 def _print_trials(tuning: "Tuning") -> None:
@@ -131,37 +162,78 @@ def _check_out(args: argparse.Namespace) -> None:
         )
 
 
+@dataclass(frozen=True)
+class _FirstRows:
+    """What the first rows of the files of a log are like.
+
+    Attributes:
+        files: The number of files.
+        rows: How many rows were looked at.
+        bad: How many of them are bad.
+        rejects: File, line and reason of the first of those.
+    """
+
+    files: int
+    rows: int
+    bad: int
+    rejects: list[str]
+
+    def shown(self) -> str:
+        """The first bad rows, a line each."""
+        return "\n".join(f"  {reject}" for reject in self.rejects)
+
+
 def _check(args: argparse.Namespace) -> None:
     from fives_tf.schema import Schema
     from fives_tf.tables import print_table
 
     schema = Schema.load(args.schema)
-    checked = _check_log(args.log, schema) if args.log else ""
+    first = _check_log(args.log, schema) if args.log else None
+    if args.json:
+        log = dataclasses.asdict(first) if first else None
+        print_json({"schema": args.schema, "columns": _columns(schema), "log": log})
+        return
     print_table(("column", "kind", "fields"), _rows(schema))
     print(f"{len(schema.columns):,} columns make {len(schema.field_names()):,} fields")
-    if checked:
-        print(checked)
+    if first:
+        files = f"{first.files:,} file{'s' if first.files > 1 else ''}"
+        but = f", but for {first.bad:,}:\n{first.shown()}" if first.bad else ""
+        print(f"the first {first.rows:,} rows of {files} fit the schema{but}")
 
 
-def _check_log(log: list[str], schema: "Schema") -> str:
-    """Reads the first rows of each file; what was found, if it is good."""
+def _check_log(log: list[str], schema: "Schema") -> _FirstRows:
+    """Reads the first rows of each file; refuses a log if most of them are bad."""
     from pipelines.sources import open_log, read_first
 
     files = open_log(log, schema)
-    good, bad, first_bad = 0, 0, []
+    good, bad, rejects = 0, 0, []
     for file in files:
         rows = read_first(file, schema)
         good, bad = good + len(rows.label), bad + len(rows.rejects)
-        first_bad += [f"  {file.path}:{r.line}: {r.reason}" for r in rows.rejects[:3]]
-    shown = "\n".join(first_bad[:5])
+        rejects += [f"{file.path}:{r.line}: {r.reason}" for r in rows.rejects[:3]]
+    first = _FirstRows(len(files), good + bad, bad, rejects[:5])
     if bad > good:
         raise UserError(
-            f"{bad:,} of the first {good + bad:,} rows are bad. The first:\n{shown}\n"
+            f"{bad:,} of the first {first.rows:,} rows are bad. The first:\n{first.shown()}\n"
             "Correct the schema."
         )
-    files_read = f"{len(files):,} file{'s' if len(files) > 1 else ''}"
-    result = f"the first {good + bad:,} rows of {files_read} fit the schema"
-    return result + (f", but for {bad:,}:\n{shown}" if bad else "")
+    return first
+
+
+def _columns(schema: "Schema") -> list[dict[str, Any]]:
+    """The columns that become fields."""
+    return [
+        {
+            "name": column.name,
+            "kind": _kind(column),
+            "fields": list(column.field_names()),
+        }
+        for column in schema.columns
+    ]
+
+
+def _kind(column: "Column") -> str:
+    return "numeric" if column.numeric else "categorical"
 
 
 def _rows(schema: "Schema") -> list[tuple[str, str, str]]:
@@ -170,8 +242,7 @@ def _rows(schema: "Schema") -> list[tuple[str, str, str]]:
     values = f"{' '.join(label.positive)} against {' '.join(label.negative)}"
     rows = [(label.column, "label", values)]
     for column in schema.columns:
-        kind = "numeric" if column.numeric else "categorical"
-        rows.append((column.name, kind, ", ".join(column.field_names())))
+        rows.append((column.name, _kind(column), ", ".join(column.field_names())))
     rows += [(name, "split", "") for name in split.columns()]
     rows += [(name, "drop", "") for name in schema.drop]
     kinds = {row[0]: row for row in reversed(rows)}

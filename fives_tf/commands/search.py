@@ -1,17 +1,19 @@
 """`fives search`: searches the useful crosses of a dataset and learns a model with them."""
 
 import argparse
+import dataclasses
 import shlex
 from typing import TYPE_CHECKING, Any
 
 from fives_tf import config
+from fives_tf.commands.printing import add_json_flag, print_json
 from fives_tf.commands.settings import add_setting, given_settings
 from fives_tf.quiet import import_tensorflow
 from fives_tf.stopping import terminable
 
 if TYPE_CHECKING:
     from fives_tf.search import SearchResult
-    from fives_tf.tuning import Trial
+    from fives_tf.tuning import Trial, Tuning
 
 HELP = "search the useful crosses of a dataset, and learn a model with them"
 INTERRUPTED = "; the same command with --resume goes on from here"
@@ -40,6 +42,7 @@ def add_flags(parser: argparse.ArgumentParser) -> None:
     again = parser.add_mutually_exclusive_group()
     again.add_argument("--resume", action="store_true", help="go on with a search that was stopped")
     again.add_argument("--overwrite", action="store_true", help="replace the run in --run")
+    add_json_flag(parser)
     parser.add_argument(
         "--paper", action="store_true", help="the paper's form of the network and of learning it"
     )
@@ -73,6 +76,9 @@ def run(args: argparse.Namespace) -> None:
             tuning, result = None, search(args.dataset, args.run, **options, **settings)
     if not result.is_chief:
         return
+    if args.json:
+        _print_document(result, tuning)
+        return
     if tuning:
         _print_trials(tuning.trials, tuning.best)
     _print_result(result)
@@ -83,6 +89,21 @@ def read_settings(args: argparse.Namespace) -> dict[str, Any]:
     settings = given_settings(args, config.SearchConfig)
     config.SearchConfig.make(args.paper, **settings)
     return settings
+
+
+def _print_document(result: "SearchResult", tuning: "Tuning | None") -> None:
+    from fives_tf.crosses import best_of_orders, to_items
+
+    document = {
+        "run": result.run.directory,
+        "evaluation": result.evaluation,
+        "crosses": to_items(best_of_orders(result.crosses, _SHOWN)),
+    }
+    if tuning:
+        document["trials"] = [
+            dataclasses.asdict(trial) | {"best": trial is tuning.best} for trial in tuning.trials
+        ]
+    print_json(document)
 
 
 def _print_trials(trials: "list[Trial]", best: "Trial") -> None:

@@ -1,10 +1,12 @@
 """`fives synth`: writes a synthetic log whose crosses are known."""
 
 import argparse
+import json
 import sys
 from pathlib import Path
 
 from fives_tf import storage
+from fives_tf.commands.printing import add_json_flag, print_json
 from fives_tf.errors import UserError
 
 HELP = "write a synthetic click log with planted crosses, to try the search on"
@@ -61,6 +63,7 @@ def add_flags(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--overwrite", action="store_true", help="replace the synthetic log that is in --out"
     )
+    add_json_flag(parser)
 
 
 def run(args: argparse.Namespace) -> None:
@@ -70,6 +73,7 @@ def run(args: argparse.Namespace) -> None:
     directory = Path(args.out)
     _check_place(directory, args.overwrite)
     # Imported late: `fives --help` must not wait for pyarrow.
+    from rich.console import Console
     from rich.progress import BarColumn, MofNCompleteColumn, Progress, TimeRemainingColumn
 
     from fives_tf.synth import SynthConfig, generate
@@ -90,7 +94,8 @@ def run(args: argparse.Namespace) -> None:
     )
     compression = None if args.compression == "none" else args.compression
     columns = ("{task.description}", BarColumn(), MofNCompleteColumn(), TimeRemainingColumn())
-    with Progress(*columns, disable=not sys.stdout.isatty()) as bar:
+    console = Console(stderr=True)
+    with Progress(*columns, console=console, disable=not sys.stderr.isatty()) as bar:
         task = bar.add_task("rows", total=config.rows)
         truth = generate(
             config,
@@ -99,6 +104,9 @@ def run(args: argparse.Namespace) -> None:
             compression,
             lambda done: bar.update(task, completed=done),
         )
+    if args.json:
+        print_json({"out": str(directory), **json.loads(truth.to_json())})
+        return
     print(f"wrote            {directory / truth.log}, schema.yaml and truth.json")
     print(f"rows             {truth.rows:,}")
     print(f"click rate       {truth.click_rate:.4f}")

@@ -1,6 +1,7 @@
 """Every experiment from end to end on a small log; no figure of theirs is judged."""
 
 import importlib
+import json
 import re
 
 import pytest
@@ -191,6 +192,8 @@ def test_a_library_that_is_not_installed_leaves_a_row_that_says_so(
     assert found["seconds"] == cell["seconds"] > 0
     assert found["versions"]["tensorflow"] == [cell["versions"]["tensorflow"]]
     assert not found["tuned"]
+    again = bench("table2", tmp_path, "--runs=1", "--json")
+    assert json.loads(again.stdout) == result(tmp_path, "table2")
 
 
 def test_what_every_experiment_needs_is_asked_for_first(bench, tmp_path, absent):

@@ -1,0 +1,60 @@
+"""`fives report`: the files that it writes, and what it refuses."""
+
+import json
+import shutil
+
+import pytest
+
+import fives_tf
+
+QUICK = {"dim": 2, "batch": 512, "lr_epochs": 1, "search_epochs": 1, "after": "nothing"}
+
+
+@pytest.fixture(scope="module")
+def searched(small_dataset, tmp_path_factory):
+    directory = tmp_path_factory.mktemp("commanded") / "run"
+    fives_tf.search(small_dataset, directory, xla=False, **QUICK)
+    return directory
+
+
+def test_the_page_and_its_data_are_written_into_the_run(cli, searched):
+    done = cli("report", searched)
+    assert done.returncode == 0, done.stderr
+    assert done.stdout == f"report: {searched}/report.html\n"
+    report = json.loads((searched / "report.json").read_text())
+    assert report["headline"]["run"] == str(searched)
+    assert (searched / "report.html").read_text().startswith("<!DOCTYPE html>")
+    assert cli("crosses", searched).returncode == 0  # it is a run as before
+
+
+def test_the_page_can_be_written_elsewhere(cli, searched, tmp_path):
+    done = cli("report", searched, "--out", tmp_path / "pages/ads.html", "--json")
+    assert json.loads(done.stdout) == {
+        "page": str(tmp_path / "pages/ads.html"),
+        "data": str(tmp_path / "pages/ads.json"),
+    }
+    assert {path.name for path in (tmp_path / "pages").iterdir()} == {"ads.html", "ads.json"}
+
+
+def test_a_dataset_that_moved_is_named(cli, searched, small_dataset, tmp_path):
+    moved = shutil.copytree(searched, tmp_path / "run")
+    manifest = json.loads((moved / "run.json").read_text()) | {"dataset": "/nowhere"}
+    (moved / "run.json").write_text(json.dumps(manifest))
+    done = cli("report", moved)
+    assert (done.returncode, done.stdout) == (2, "")
+    assert "/nowhere: no such directory" in done.stderr
+    assert cli("report", moved, "--dataset", small_dataset).returncode == 0
+
+
+def test_what_is_no_search_is_refused(cli, searched, small_dataset, tmp_path):
+    fives_tf.fit(small_dataset, tmp_path / "fit", lr_epochs=1, batch=512, xla=False)
+    done = cli("report", tmp_path / "fit")
+    assert done.returncode == 2
+    assert "is a fit, which has no adjacency tensor; name the run of a search" in done.stderr
+    assert not (tmp_path / "fit/report.html").exists()
+
+
+def test_a_page_has_the_ending_of_one(cli, searched, tmp_path):
+    done = cli("report", searched, "--out", tmp_path / "page.pdf")
+    assert done.returncode == 2
+    assert "--out: expected a file that ends in .html" in done.stderr
