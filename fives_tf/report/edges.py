@@ -27,7 +27,7 @@ def adjacency_part(adjacency: Adjacency) -> dict[str, Any]:
         "temperature": rounded(float(adjacency.temperature)),
         "layers": [
             {
-                "strength": rounded(strength[grid], 4),
+                "strength": rounded(strength[grid]),
                 "soft": rounded(soft[grid], 4),
                 "edges": binary[grid].astype(int).tolist(),
             }
