@@ -1,8 +1,9 @@
 # make demo   the main job, end to end, on a generated log
 # make test   all tests but those of the next two lines
 # make test-cluster   preprocessing on a Flink cluster on this machine; needs Java and Maven
-# make test-browser   the HTML report in Chromium; installs it on Debian if we are root; needs npm
+# make test-browser   reports in Chromium, that of the demo too; as root on Debian it installs Chromium
 # make docs   the site of the docs, in build/docs
+# make picture   the picture in the README, of the report of the demo
 # make lint   style
 # make lock   pins the dependencies anew
 
@@ -13,7 +14,7 @@ BIN := $(VENV)/bin
 DEMO ?= demo
 UV ?= uv
 
-.PHONY: demo docs test test-cluster test-browser test-newest lint format lock clean
+.PHONY: demo docs picture test test-cluster test-browser test-newest lint format lock clean
 
 demo: $(VENV)/ready
 	$(BIN)/fives synth --rows 100000 --out $(DEMO)/log --overwrite
@@ -26,12 +27,16 @@ demo: $(VENV)/ready
 	$(BIN)/fives export $(DEMO)/run --to $(DEMO)/exports
 	$(BIN)/fives predict $(DEMO)/exports --input $(DEMO)/log/log.csv \
 		--output $(DEMO)/scores.parquet --overwrite
-	$(BIN)/fives report $(DEMO)/run
+	$(BIN)/fives report $(DEMO)/run --title "A generated log"
 
 # Without --quiet, under which warnings do not count. The notice that is turned off is one of the
 # theme, about its successor.
 docs: $(VENV)/ready
 	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --strict
+
+# The README's picture of a report; needs Chromium, as test-browser does.
+picture: $(VENV)/ready $(DEMO)/run/report.html
+	$(BIN)/python docs/screenshot.py $(DEMO)/run/report.html docs/images/report.png
 
 test: $(VENV)/ready
 	$(BIN)/python -m pytest -n 2 $(ARGS)
@@ -39,7 +44,7 @@ test: $(VENV)/ready
 test-cluster: $(VENV)/ready
 	$(BIN)/python -m pytest -m cluster tests/cluster $(ARGS)
 
-test-browser: $(VENV)/ready
+test-browser: $(VENV)/ready $(DEMO)/run/report.html
 	@command -v chromium || command -v chromium-browser || command -v google-chrome || { \
 		if [ "$$(id -u)" = 0 ] && command -v apt-get >/dev/null; then \
 			apt-get update -qq && apt-get install -qq -y --no-install-recommends chromium; \
@@ -48,7 +53,10 @@ test-browser: $(VENV)/ready
 			exit 1; \
 		fi; \
 	}
-	$(BIN)/python -m pytest -m browser tests/browser $(ARGS)
+	FIVES_DEMO=$(DEMO) $(BIN)/python -m pytest -m browser tests/browser $(ARGS)
+
+$(DEMO)/run/report.html:
+	$(MAKE) demo
 
 # The same tests on the newest TensorFlow, which tensorflow-io does not support.
 test-newest:

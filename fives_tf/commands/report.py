@@ -21,6 +21,9 @@ def add_flags(parser: argparse.ArgumentParser) -> None:
         "it as .json (default: RUN/report.html)",
     )
     parser.add_argument("--dataset", metavar="DIR", help="where the dataset is now, if it moved")
+    parser.add_argument(
+        "--title", metavar="TEXT", help="what the page is called (default: by the dataset)"
+    )
     add_json_flag(parser)
 
 
@@ -42,7 +45,7 @@ def run(args: argparse.Namespace) -> None:
     from fives_tf.report.data import build
     from fives_tf.report.page import render
 
-    report = build(opened, dataset)
+    report = build(opened, dataset, args.title)
     text = json.dumps(report, indent=1, ensure_ascii=False, allow_nan=False)
     data = f"{stem}.json"
     storage.write(data, text.encode())

@@ -22,12 +22,13 @@ VERSION = 1
 SAMPLE = 200_000  # rows of a split that crosses and fields are judged on
 
 
-def build(run: Run, dataset: Dataset) -> dict[str, Any]:
+def build(run: Run, dataset: Dataset, title: str | None = None) -> dict[str, Any]:
     """Gathers what a report shows of a search.
 
     Args:
         run: A search that is complete.
         dataset: Its dataset.
+        title: What the report is called; by the dataset unless given.
     """
     config, adjacency = run.config, run.adjacency  # refuses what is no search
     ranked_crosses(run, dataset)  # their gains are known from now on
@@ -43,7 +44,7 @@ def build(run: Run, dataset: Dataset) -> dict[str, Any]:
         "version": VERSION,
         "written_by": f"fives-tf {__version__}",
         "created": datetime.now(UTC).isoformat(timespec="seconds"),
-        "title": os.path.basename(run.manifest["dataset"].rstrip("/")),
+        "title": title or _title(dataset),
         "headline": _headline(run, dataset, models),
         "crosses": found.judge(
             shown, dataset.encoding, train, valid, models.strength, models.crosses
@@ -59,6 +60,20 @@ def build(run: Run, dataset: Dataset) -> dict[str, Any]:
     }
 
 
+def _title(dataset: Dataset) -> str:
+    path = _from_here(dataset.directory)
+    return os.path.basename(path.rstrip("/")) if os.path.isabs(path) else path
+
+
+def _from_here(path: str) -> str:
+    """A path as one would write it here; whoever a report is sent to need not know more."""
+    if storage.is_remote(path):
+        return path
+    path = os.path.abspath(path)
+    near = os.path.relpath(path)
+    return path if near.startswith(os.pardir) else near
+
+
 def _rows(source: Source, split: str, models: judged.Judged) -> Rows:
     ids, label = source.arrays(split, SAMPLE)
     return Rows(ids, label, regression_logits(models.base, ids))
@@ -67,8 +82,8 @@ def _rows(source: Source, split: str, models: judged.Judged) -> Rows:
 def _headline(run: Run, dataset: Dataset, models: judged.Judged) -> dict[str, Any]:
     encoding = dataset.encoding
     return {
-        "dataset": dataset.directory,
-        "run": run.directory,
+        "dataset": _from_here(dataset.directory),
+        "run": _from_here(run.directory),
         "columns": len({field.column for field in encoding.fields}),
         "fields": len(encoding.fields),
         "ids": encoding.size,
@@ -91,9 +106,9 @@ def _headline(run: Run, dataset: Dataset, models: judged.Judged) -> dict[str, An
 def _reproduce(run: Run, dataset: Dataset, config: SearchConfig) -> dict[str, Any]:
     values = dataclasses.asdict(config)
     defaults = dataclasses.asdict(SearchConfig())
-    inputs = [one["path"] for one in dataset.manifest["inputs"]]
-    schema = storage.join(dataset.directory, SCHEMA)
-    settings = storage.join(run.directory, CONFIG)
+    inputs = [_from_here(one["path"]) for one in dataset.manifest["inputs"]]
+    made, into = _from_here(dataset.directory), _from_here(run.directory)
+    schema, settings = storage.join(made, SCHEMA), storage.join(into, CONFIG)
     return {
         "config": values,
         "changed": {
@@ -105,11 +120,7 @@ def _reproduce(run: Run, dataset: Dataset, config: SearchConfig) -> dict[str, An
         "durations": course.durations(run),
         "seconds": run.manifest["seconds"],
         "commands": [
-            shlex.join(
-                ["fives", "preprocess", *inputs, "--schema", schema, "--out", dataset.directory]
-            ),
-            shlex.join(
-                ["fives", "search", dataset.directory, "--run", run.directory, "--config", settings]
-            ),
+            shlex.join(["fives", "preprocess", *inputs, "--schema", schema, "--out", made]),
+            shlex.join(["fives", "search", made, "--run", into, "--config", settings]),
         ],
     }

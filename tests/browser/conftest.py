@@ -1,5 +1,6 @@
 """Pages of reports in a real browser."""
 
+import json
 import os
 import shutil
 import subprocess
@@ -12,6 +13,7 @@ from fives_tf.report.page import render
 from pipelines.job_server import cache_directory
 from tests import report_sample
 
+ROOT = Path(__file__).parents[2]
 AXE = "4.14.0"  # the release of axe-core
 
 
@@ -48,9 +50,15 @@ def axe() -> str:
     return source.read_text(encoding="utf-8")
 
 
-@pytest.fixture(scope="session")
-def sample() -> dict:
-    return report_sample.make()
+@pytest.fixture(scope="session", params=["made up", "of the demo"])
+def sample(request) -> dict:
+    """A report that all its parts can be seen on."""
+    if request.param == "made up":
+        return report_sample.make()
+    file = Path(os.environ.get("FIVES_DEMO") or ROOT / "demo") / "run" / "report.json"
+    if not file.exists():
+        pytest.skip(f"{file} is not there; `make demo` makes it, and `make test-browser` too")
+    return json.loads(file.read_text(encoding="utf-8"))
 
 
 @pytest.fixture

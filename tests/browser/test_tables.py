@@ -34,6 +34,10 @@ def percent(share):
     return f"{share:.2%}" if 0 < share < 0.01 else f"{share:.1%}"
 
 
+def show_all(page, what):
+    page.get_by_role("button", name=f"Show all {what}").click()
+
+
 def sort_button(page, label):
     return page.locator("#crosses thead").get_by_role("button", name=label, exact=True)
 
@@ -41,7 +45,7 @@ def sort_button(page, label):
 @pytest.fixture
 def page(show, numbered):
     page = show(numbered)
-    page.get_by_role("button", name="Show all 40 crosses").click()
+    show_all(page, f"{len(numbered['crosses'])} crosses")
     return page
 
 
@@ -62,10 +66,11 @@ def test_numbers_sort_as_numbers_with_unknown_ones_last(page, numbered):
     assert header.nth(0).get_attribute("aria-sort") == "none"
 
 
-def test_names_sort_from_a_on_with_their_numbers_as_numbers(page):
+def test_names_sort_from_a_on_with_their_numbers_as_numbers(page, numbered):
     sort_button(page, "Cross").click()
-    expected = [f"a{place}" for place in range(1, 40, 2)]
-    expected += [f"b{place}" for place in range(0, 40, 2)]
+    count = len(numbered["crosses"])
+    expected = [f"a{place}" for place in range(1, count, 2)]
+    expected += [f"b{place}" for place in range(0, count, 2)]
     assert names(page) == expected
     sort_button(page, "Cross").click()
     assert names(page) == expected[::-1]
@@ -84,14 +89,14 @@ def test_crosses_are_filtered_by_text_order_and_use(page, numbered):
     text, order = page.get_by_label("Name contains"), page.locator("#crosses").get_by_label("Order")
     status = page.locator("#crosses").get_by_role("status")
     text.fill(" B1")
-    assert sorted(names(page)) == sorted(c["name"] for c in crosses if c["name"].startswith("b1"))
+    assert sorted(names(page)) == sorted(c["name"] for c in crosses if "b1" in c["name"])
     order.select_option("3")
     text.fill("")
     assert sorted(names(page)) == sorted(c["name"] for c in crosses if c["order"] == 3)
     page.get_by_label("Used ones only").check()
     wanted = sorted(c["name"] for c in crosses if c["order"] == 3 and c["used"])
     assert sorted(names(page)) == wanted
-    assert status.inner_text() == f"{len(wanted)} of 40 crosses"
+    assert status.inner_text() == f"{len(wanted)} of {len(crosses)} crosses"
     text.fill("no such cross")
     assert names(page) == []
     assert page.get_by_text("No crosses to show.").is_visible()
@@ -100,8 +105,9 @@ def test_crosses_are_filtered_by_text_order_and_use(page, numbered):
 def test_the_first_crosses_are_shown_until_all_are_asked_for(show, sample):
     page = show(sample)
     assert len(names(page)) == 20
-    page.get_by_role("button", name="Show all 40 crosses").click()
-    assert len(names(page)) == 40
+    count = len(sample["crosses"])
+    show_all(page, f"{count} crosses")
+    assert len(names(page)) == count
 
 
 @pytest.mark.parametrize("way", ["click", "row", "Enter"])
@@ -145,10 +151,14 @@ def test_a_cross_opens_and_closes(show, sample, way):
 
 def test_a_field_opens_with_values_and_edges_of_buckets(show, sample):
     page = show(sample)
-    field = next(field for field in sample["data"]["fields"] if field["bucket_edges"])
+    fields = sample["data"]["fields"]
+    field = next(field for field in fields if field["bucket_edges"])
+    if len(fields) > 20:
+        show_all(page, f"{len(fields)} fields")
     page.locator("#data").get_by_role("button", name=field["name"], exact=True).click()
     details = page.locator("#data .details")
     assert details.locator(".bars .name").all_inner_texts() == [
         value["value"] for value in field["values"]
     ]
-    assert "17, 21, 25" in details.inner_text()
+    edges = ", ".join(f"{edge:,.4g}" for edge in field["bucket_edges"][:3])
+    assert edges in details.inner_text()

@@ -18,12 +18,14 @@ def searched(small_dataset, tmp_path_factory):
 
 
 def test_the_page_and_its_data_are_written_into_the_run(cli, searched):
-    done = cli("report", searched)
+    done = cli("report", searched, "--title", "Clicks & co")
     assert done.returncode == 0, done.stderr
     assert done.stdout == f"report: {searched}/report.html\n"
     report = json.loads((searched / "report.json").read_text())
     assert report["headline"]["run"] == str(searched)
-    assert (searched / "report.html").read_text().startswith("<!DOCTYPE html>")
+    page = (searched / "report.html").read_text()
+    assert page.startswith("<!DOCTYPE html>")
+    assert "<title>Clicks &amp; co" in page
     assert cli("crosses", searched).returncode == 0  # it is a run as before
 
 
@@ -34,6 +36,15 @@ def test_the_page_can_be_written_elsewhere(cli, searched, tmp_path):
         "data": str(tmp_path / "pages/ads.json"),
     }
     assert {path.name for path in (tmp_path / "pages").iterdir()} == {"ads.html", "ads.json"}
+
+
+def test_paths_below_the_working_directory_are_told_from_there(cli, searched, monkeypatch):
+    monkeypatch.chdir(searched.parent)
+    assert cli("report", searched).returncode == 0
+    report = json.loads((searched / "report.json").read_text())
+    assert report["headline"]["run"] == "run"
+    assert report["reproduce"]["commands"][1].endswith("--run run --config run/config.yaml")
+    assert report["title"] == "dataset"  # which lies elsewhere
 
 
 def test_a_dataset_that_moved_is_named(cli, searched, small_dataset, tmp_path):
