@@ -24,7 +24,7 @@ def test_the_page_and_its_data_are_written_into_the_run(cli, searched):
     report = json.loads((searched / "report.json").read_text())
     assert report["headline"]["run"] == str(searched)
     page = (searched / "report.html").read_text()
-    assert page.startswith("<!DOCTYPE html>")
+    assert page.startswith("<!doctype html>")
     assert "<title>Clicks &amp; co" in page
     assert cli("crosses", searched).returncode == 0  # it is a run as before
 
