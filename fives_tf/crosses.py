@@ -24,7 +24,7 @@ VERSION = 1
 CROSSES_AN_ORDER = 1000  # how many a run keeps
 # A combination seen once would else score 0 or 1 and stand beyond all that were seen often.
 _PRIOR_WEIGHT = 10
-_MOST_GAPS = 16  # numbers for each row that combinations of values may be spread over
+_MOST_GAPS = 4  # numbers for each row that combinations of values may be spread over
 
 
 @dataclass(frozen=True)

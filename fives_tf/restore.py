@@ -103,14 +103,24 @@ def ranked_crosses(run: Run, dataset: Dataset | None = None) -> list[Cross]:
         run: A run that is complete.
         dataset: Its dataset; opened where the run says unless given, and only if it is needed.
     """
-    crosses = run.crosses
-    if crosses and not any(cross.gain is not None for cross in crosses):
-        dataset, config = dataset or run.dataset(), run.config
+    if not _are_ranked(run.crosses):
+        dataset = dataset or run.dataset()
         with storage.lock(storage.join(run.directory, LOCK)):
-            source = open_source(dataset, config.memory, config.skip_corrupt)
-            facts, stages = Facts.of(dataset, config), storage.join(run.directory, LIGHT, STAGES)
-            crossing = Crossing(config, facts, dataset.encoding, source, stages)
-            crosses = with_figures(crosses, crossing.rank(crosses))
-            run.write_crosses(crosses)
-            storage.remove(stages)
-    return by_gain(crosses)
+            rank_crosses(run, dataset)
+    return by_gain(run.crosses)
+
+
+def rank_crosses(run: Run, dataset: Dataset) -> None:
+    """Ranks the crosses of a run if that is not done yet; to be called with its lock held."""
+    crosses, config = run.crosses, run.config
+    if _are_ranked(crosses):
+        return
+    source = open_source(dataset, config.memory, config.skip_corrupt)
+    facts, stages = Facts.of(dataset, config), storage.join(run.directory, LIGHT, STAGES)
+    crossing = Crossing(config, facts, dataset.encoding, source, stages)
+    run.write_crosses(with_figures(crosses, crossing.rank(crosses)))
+    storage.remove(stages)
+
+
+def _are_ranked(crosses: list[Cross]) -> bool:
+    return not crosses or any(cross.gain is not None for cross in crosses)

@@ -159,7 +159,7 @@ def empty() -> dict[str, Any]:
     report["adjacency"].update(fields=[], columns=[], thresholds=[], temperature=None, layers=[])
     report["data"] = {"fields": [], "rejected": 0}
     report["layers"] = {"split": "valid", "auc": []}
-    report["scatter"] = {"points": [], "correlations": []}
+    report["scatter"] = {"points": [], "of": 0, "correlations": []}
     report["reproduce"] = {
         "config": {},
         "changed": {},
@@ -297,6 +297,7 @@ def _layer(strength: np.ndarray) -> dict[str, Any]:
     soft = np.where(strength > 0, soft, 0)
     return {
         "strength": strength.tolist(),
+        "totals": strength.sum(axis=1).tolist(),
         "soft": np.round(soft, 4).tolist(),
         "edges": (soft >= 0.5).astype(int).tolist(),
     }
@@ -370,7 +371,7 @@ def _scatter(random: np.random.Generator, adjacency: dict[str, Any]) -> dict[str
             )
         for of in ("soft", "strength"):
             correlations.append({"layer": number, "of": of, "pearson": 0.41, "spearman": 0.52})
-    return {"points": points, "correlations": correlations}
+    return {"points": points, "of": len(points), "correlations": correlations}
 
 
 def _field(random: np.random.Generator, name: str, column: str) -> dict[str, Any]:

@@ -34,7 +34,9 @@ def _describe(command: str, parser: argparse.ArgumentParser, level: int) -> Iter
         yield from (f"| {_text(title)} | |", "|---|---|")
         yield from (f"| {_name(argument)} | {_help(argument)} |" for argument in arguments)
         yield ""
-    if parser.epilog:
+    if parser.formatter_class is argparse.RawDescriptionHelpFormatter:
+        yield from ("```", parser.epilog, "```", "")  # its lines are to stay as they are
+    elif parser.epilog:
         yield from (_text(parser.epilog), "")
     for name, action in _actions(parser):
         yield from _describe(f"{command} {name}", action, level + 1)

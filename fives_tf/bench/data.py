@@ -114,7 +114,7 @@ def _describe(name: str, seed: int, directory: str, public: bool) -> Data:
 
 
 def _identity(dataset: Dataset) -> str:
-    """A hash of what a model can know of a dataset, whatever log it was made from and when."""
+    """A hash of encoding and shards, whatever the log is called and whenever it was made."""
     files = dataset.encoding.to_files()
     facts = {
         "encoding": {name: hashlib.sha256(files[name]).hexdigest() for name in files},

@@ -19,17 +19,20 @@ _SURE = 4.0  # standard deviations that click rates must be apart
 Advice = dict[str, Any]
 
 
-def find(dataset: Dataset, fields: Sequence[dict[str, Any]], ids: np.ndarray) -> list[Advice]:
+def find(
+    dataset: Dataset, fields: Sequence[dict[str, Any]], ids: np.ndarray, judged_on: str
+) -> list[Advice]:
     """The warnings, the gravest first.
 
     Args:
         dataset: The dataset.
         fields: What the report says of the fields.
         ids: Global ids of train rows, [rows, fields].
+        judged_on: The split that the models are judged on.
     """
     return [
         *_leaks(fields),
-        *_no_test(dataset),
+        *_no_test(judged_on),
         *_click_rates(dataset),
         *_drifts(fields),
         *_constants(fields),
@@ -55,8 +58,8 @@ def _leaks(fields: Sequence[dict[str, Any]]) -> Iterator[Advice]:
             )
 
 
-def _no_test(dataset: Dataset) -> Iterator[Advice]:
-    if "test" not in dataset.splits or not dataset.split("test").rows:
+def _no_test(judged_on: str) -> Iterator[Advice]:
+    if judged_on != "test":
         yield _advice(
             "no_test",
             [],
@@ -134,13 +137,13 @@ def _twins(dataset: Dataset, ids: np.ndarray) -> Iterator[Advice]:
     columns: dict[tuple[int, int], list[int]] = {}
     for place, field in enumerate(encoding.fields):
         if isinstance(field, VocabularyField):
-            distinct, counts = np.unique(ids[:, place], return_counts=True)
-            if len(distinct) > 1:
-                columns.setdefault((len(distinct), int(counts.max())), []).append(place)
-    for group in columns.values():  # twins have as many values, equally frequent
+            counts = np.unique(ids[:, place], return_counts=True)[1]
+            if len(counts) > 1:
+                columns.setdefault((len(counts), int(counts.max())), []).append(place)
+    for (distinct, _), group in columns.items():  # twins have as many values, equally frequent
         for one, other in itertools.combinations(group, 2):
             pairs = ids[:, one].astype(np.int64) * encoding.size + ids[:, other]
-            if len(np.unique(pairs)) == len(np.unique(ids[:, one])):
+            if len(np.unique(pairs)) == distinct:
                 names = [encoding.fields[place].name for place in (one, other)]
                 yield _advice(
                     "twins",

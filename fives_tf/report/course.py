@@ -28,17 +28,13 @@ def curves(run: Run) -> list[dict[str, Any]]:
 
 
 def durations(run: Run) -> list[dict[str, Any]]:
-    """The seconds of each stage, from the last figures of the stage before to its own last."""
-    ends: dict[str, tuple[int, int]] = {}
+    """The seconds that each stage worked, without the time that a run was stopped."""
+    stages: dict[str, float] = {}
     for record in journal.read(run.directory):
-        first, _ = ends.get(record["stage"], (record["time"], 0))
-        ends[record["stage"]] = first, record["time"]
-    found, before = [], None
-    for stage, (first, last) in ends.items():
-        began = first if before is None else before
-        found.append({"stage": stage, "seconds": max(last - began, 0)})
-        before = last
-    return found
+        seconds = record.get("seconds")
+        if seconds is not None:  # which older runs did not tell
+            stages[record["stage"]] = stages.get(record["stage"], 0.0) + seconds
+    return [{"stage": stage, "seconds": round(taken, 1)} for stage, taken in stages.items()]
 
 
 def history(run: Run, adjacency: Adjacency) -> dict[str, Any] | None:
@@ -64,6 +60,7 @@ def history(run: Run, adjacency: Adjacency) -> dict[str, Any] | None:
         entries = soft[:, layer, may_be]
         quantiles = np.percentile(entries, _QUANTILES, axis=1).T
         edges = (entries >= threshold).sum(axis=1)
+        edges[-1] = adjacency.binary[layer, may_be].sum()  # exact, where a snapshot has 256 levels
         layers.append({"quantiles": rounded(quantiles, 4), "edges": edges.tolist()})
     return {
         "steps": [snapshot.step for snapshot in snapshots],

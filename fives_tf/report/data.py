@@ -12,8 +12,8 @@ from fives_tf.dataset import SCHEMA, Dataset
 from fives_tf.report import advice, course, edges, fields, found, judged
 from fives_tf.report.found import Rows
 from fives_tf.report.numbers import rounded
-from fives_tf.restore import ranked_crosses
-from fives_tf.run import CONFIG, LOCK, Run
+from fives_tf.restore import rank_crosses
+from fives_tf.run import CONFIG, Run
 from fives_tf.search import open_source
 from fives_tf.training.batches import Source
 from fives_tf.training.crossing import regression_logits
@@ -22,19 +22,22 @@ VERSION = 1
 SAMPLE = 200_000  # rows of a split that crosses and fields are judged on
 
 
-def build(run: Run, dataset: Dataset, title: str | None = None) -> dict[str, Any]:
-    """Gathers what a report shows of a search.
+def build(
+    run: Run, dataset: Dataset, title: str | None = None, skip_corrupt: bool = False
+) -> dict[str, Any]:
+    """Gathers what a report shows of a search; to be called with the lock of the run held.
 
     Args:
         run: A search that is complete.
         dataset: Its dataset.
         title: What the report is called; by the dataset unless given.
+        skip_corrupt: Whether to leave out shards that hold a corrupt record; else only if the
+            search did.
     """
     config, adjacency = run.config, run.adjacency  # refuses what is no search
-    ranked_crosses(run, dataset)  # their gains are known from now on
-    source = open_source(dataset, config.memory, config.skip_corrupt)
-    with storage.lock(storage.join(run.directory, LOCK)):
-        models = judged.judge(run, dataset, source)
+    rank_crosses(run, dataset)
+    source = open_source(dataset, config.memory, skip_corrupt or config.skip_corrupt)
+    models = judged.judge(run, dataset, source)
     train, valid = (_rows(source, split, models) for split in ("train", "valid"))
     later = source.arrays("test", SAMPLE)[0] if models.split == "test" else None
     arrays = (train.ids, train.label), (valid.ids, valid.label)
@@ -55,7 +58,7 @@ def build(run: Run, dataset: Dataset, title: str | None = None) -> dict[str, Any
         "layers": {"split": models.split, "auc": rounded(models.layers)},
         "scatter": edges.scatter(adjacency, *arrays),
         "data": {"fields": of_fields, "rejected": dataset.manifest["rejected"]},
-        "warnings": advice.find(dataset, of_fields, train.ids),
+        "warnings": advice.find(dataset, of_fields, train.ids, models.split),
         "reproduce": _reproduce(run, dataset, config),
     }
 
@@ -97,30 +100,29 @@ def _headline(run: Run, dataset: Dataset, models: judged.Judged) -> dict[str, An
             for split in dataset.splits.values()
         ],
         "judged_on": models.split,
-        "models": models.models(),
+        "models": models.models,
         "crosses_used": len(models.crosses),
-        "calibration": models.calibration(),
+        "calibration": models.calibration,
     }
 
 
 def _reproduce(run: Run, dataset: Dataset, config: SearchConfig) -> dict[str, Any]:
     values = dataclasses.asdict(config)
-    defaults = dataclasses.asdict(SearchConfig())
+    defaults = dataclasses.asdict(SearchConfig().resolve(dataset.split("train").rows))
     inputs = [_from_here(one["path"]) for one in dataset.manifest["inputs"]]
     made, into = _from_here(dataset.directory), _from_here(run.directory)
     schema, settings = storage.join(made, SCHEMA), storage.join(into, CONFIG)
+    preprocess = [*inputs, "--schema", schema, "--out", f"{made}-again"]
+    search = [f"{made}-again", "--run", f"{into}-again", "--config", settings]
+    durations = course.durations(run)
     return {
         "config": values,
-        "changed": {
-            name: value
-            for name, value in values.items()
-            if value != defaults[name] and defaults[name] is not None  # which the data decide
-        },
+        "changed": {name: value for name, value in values.items() if value != defaults[name]},
         "versions": run.manifest.get("versions", {}),
-        "durations": course.durations(run),
-        "seconds": run.manifest["seconds"],
+        "durations": durations,
+        "seconds": round(sum(one["seconds"] for one in durations), 1) or run.manifest["seconds"],
         "commands": [
-            shlex.join(["fives", "preprocess", *inputs, "--schema", schema, "--out", made]),
-            shlex.join(["fives", "search", made, "--run", into, "--config", settings]),
+            shlex.join(["fives", "preprocess", *preprocess]),
+            shlex.join(["fives", "search", *search]),
         ],
     }

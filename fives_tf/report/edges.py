@@ -4,6 +4,7 @@ from typing import Any
 
 import numpy as np
 
+from fives_tf import progress
 from fives_tf.edges import correlations, indicated, indicated_crosses
 from fives_tf.report.fields import Arrays
 from fives_tf.report.numbers import rounded
@@ -11,6 +12,7 @@ from fives_tf.run import Adjacency
 
 MOST_FIELDS = 100
 MOST_POINTS = 2000
+_AT_A_TIME = 100
 _AXES = ("soft", "strength")
 
 
@@ -28,6 +30,7 @@ def adjacency_part(adjacency: Adjacency) -> dict[str, Any]:
         "layers": [
             {
                 "strength": rounded(strength[grid]),
+                "totals": rounded(strength[shown].sum(axis=1)),
                 "soft": rounded(soft[grid], 4),
                 "edges": binary[grid].astype(int).tolist(),
             }
@@ -37,7 +40,7 @@ def adjacency_part(adjacency: Adjacency) -> dict[str, Any]:
 
 
 def scatter(adjacency: Adjacency, train: Arrays, valid: Arrays) -> dict[str, Any]:
-    """The entries of the tensor beside the AUC of the cross that each indicates.
+    """The entries of the tensor, some at random if there are many, and the AUC of their crosses.
 
     Args:
         adjacency: The tensor.
@@ -45,11 +48,16 @@ def scatter(adjacency: Adjacency, train: Arrays, valid: Arrays) -> dict[str, Any
         valid: Rows that AUCs are measured on.
     """
     fields = adjacency.fields.tolist()
-    entries = indicated(adjacency.strength, adjacency.columns.tolist())
-    if len(entries) > MOST_POINTS:
-        drawn = np.random.default_rng(0).choice(len(entries), MOST_POINTS, replace=False)
-        entries = [entries[place] for place in np.sort(drawn)]
-    crosses = indicated_crosses(entries, fields, train, valid)
+    every = entries = indicated(adjacency.strength, adjacency.columns.tolist())
+    if len(every) > MOST_POINTS:
+        drawn = np.random.default_rng(0).choice(len(every), MOST_POINTS, replace=False)
+        entries = [every[place] for place in np.sort(drawn)]
+    crosses = []
+    with progress.view("edges", len(entries), unit="edges") as view:
+        for start in range(0, len(entries), _AT_A_TIME):
+            some = entries[start : start + _AT_A_TIME]
+            crosses += indicated_crosses(some, fields, train, valid)
+            view.update(len(crosses))
     points = [
         rounded(
             {
@@ -72,7 +80,7 @@ def scatter(adjacency: Adjacency, train: Arrays, valid: Arrays) -> dict[str, Any
         for axis in _AXES:
             found = correlations([one[axis] for one in own], [one["auc"] for one in own])
             related.append({"layer": layer, "of": axis, **rounded(found)})
-    return {"points": points, "correlations": related}
+    return {"points": points, "of": len(every), "correlations": related}
 
 
 def _strongest_fields(strength: np.ndarray) -> np.ndarray:

@@ -7,7 +7,7 @@ import numpy as np
 from fives_tf.crosses import single_feature_auc
 from fives_tf.dataset import Dataset
 from fives_tf.describe import describe
-from fives_tf.encoding import FIRST_VALUE, BucketField, Field
+from fives_tf.encoding import BucketField, Field
 from fives_tf.report.names import value_name
 from fives_tf.report.numbers import rounded
 
@@ -16,8 +16,8 @@ Arrays = tuple[np.ndarray, np.ndarray]
 
 _VALUES = 8  # of a field, the most frequent first
 _EDGES = 100  # of buckets
-_GROUPS = 20  # of ids that drift is measured on; rarer ones are one group
-_LEAST = 1e-4  # part of the rows that a group counts as at least
+_GROUPS = 20  # of ids that drift is measured on, at most; rarer ones are one group
+_ROWS_A_GROUP = 50
 
 
 def judge(
@@ -61,34 +61,38 @@ def judge(
 def drift(before: np.ndarray, after: np.ndarray) -> float:
     """The population stability index of two samples of ids: 0 if their shares are the same.
 
-    Above 0.1 there is some drift, above 0.25 a lot, by the rule of thumb of credit scoring. The ids
-    that are most frequent before count each for itself, all others together; else chance alone
-    would look like drift where there are many ids.
+    Above 0.1 there is some drift, above 0.25 a lot, by the rule of thumb of credit scoring. What
+    chance alone would show of so few rows is taken off. The ids that are most frequent count each
+    for itself, all others together.
 
     Args:
         before: Ids.
         after: Ids of other rows.
     """
-    values, counts = np.unique(before, return_counts=True)
-    frequent = np.sort(values[np.argsort(-counts, kind="stable")[:_GROUPS]])
-    one, other = (_shares(ids, frequent) for ids in (before, after))
-    return float(np.sum((one - other) * np.log(one / other)))
+    values, counts = np.unique(np.concatenate([before, after]), return_counts=True)
+    most = min(_GROUPS, 1 + min(len(before), len(after)) // _ROWS_A_GROUP)
+    frequent = np.sort(values[np.argsort(-counts, kind="stable")[:most]])
+    one, other = (_counts(ids, frequent) for ids in (before, after))
+    there = one + other > 0
+    shares = [(part[there] + 0.5) / (part.sum() + 0.5 * there.sum()) for part in (one, other)]
+    index = np.sum((shares[0] - shares[1]) * np.log(shares[0] / shares[1]))
+    by_chance = (there.sum() - 1) * (1 / max(one.sum(), 1) + 1 / max(other.sum(), 1))
+    return float(max(index - by_chance, 0.0))
 
 
-def _shares(ids: np.ndarray, frequent: np.ndarray) -> np.ndarray:
-    """The parts of the rows that have each of the ids, and any other."""
+def _counts(ids: np.ndarray, frequent: np.ndarray) -> np.ndarray:
+    """How many rows have each of the ids, and any other."""
     place = np.minimum(np.searchsorted(frequent, ids), len(frequent) - 1)
     groups = np.where(frequent[place] == ids, place, len(frequent))
-    shares = np.bincount(groups, minlength=len(frequent) + 1) / max(len(ids), 1)
-    return np.maximum(shares, _LEAST)
+    return np.bincount(groups, minlength=len(frequent) + 1)
 
 
 def _values(field: Field, ids: np.ndarray) -> list[dict[str, Any]]:
-    counts = np.bincount(ids, minlength=FIRST_VALUE)
+    found, counts = np.unique(ids, return_counts=True)
     order = np.argsort(-counts, kind="stable")[:_VALUES]
     return [
-        {"value": value_name(field, int(one)), "share": float(counts[one] / max(len(ids), 1))}
-        for one in order[counts[order] > 0]
+        {"value": value_name(field, int(found[one])), "share": float(counts[one] / len(ids))}
+        for one in order
     ]
 
 

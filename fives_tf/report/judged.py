@@ -28,13 +28,12 @@ _BINS = 10
 
 @dataclass(frozen=True, eq=False)
 class Judged:
-    """Predictions of several models for the rows of a split.
+    """How well models predict the rows of a split.
 
     Attributes:
         split: The name of the split.
-        label: The labels, [rows].
-        predicted: The probabilities of each model, by its key, [rows].
-        labels: The names of the models, by their keys.
+        models: The figures of each model, the run's own first.
+        calibration: By the key of a model: tenths of the rows by rising prediction.
         layers: The AUC of each layer of FIVES alone.
         crosses: The names of the crosses that the light model has weights for.
         base: The logistic regression that has learned from train alone.
@@ -42,45 +41,22 @@ class Judged:
     """
 
     split: str
-    label: np.ndarray
-    predicted: dict[str, np.ndarray]
-    labels: dict[str, str]
+    models: list[dict[str, Any]]
+    calibration: dict[str, list[dict[str, Any]]]
     layers: list[float]
     crosses: set[str]
     base: LogisticRegression
     strength: float
 
-    def models(self) -> list[dict[str, Any]]:
-        """The figures of each model, the run's own first."""
-        keys = list(self.predicted)
-        intervals = AucIntervals.of(self.label, list(self.predicted.values()))
-        found = []
-        for index, key in enumerate(keys):
-            figures: dict[str, Any] = {
-                "key": key,
-                "label": self.labels[key],
-                "auc": auc(self.label, self.predicted[key]),
-                "auc_interval": intervals and intervals.interval(index),
-                "log_loss": log_loss(self.label, self.predicted[key]),
-            }
-            if key != LR:
-                figures["above_lr"] = figures["auc"] - auc(self.label, self.predicted[LR])
-                figures["above_lr_interval"] = intervals and intervals.difference(
-                    index, keys.index(LR)
-                )
-            found.append(rounded(figures))
-        return found
-
-    def calibration(self) -> dict[str, list[dict[str, Any]]]:
-        """By the key of a model: ten parts of the rows by rising prediction, and their clicks."""
-        return {key: _calibration(self.label, self.predicted[key]) for key in (FIVES, LR)}
-
 
 def judge(run: Run, dataset: Dataset, source: Source) -> Judged:
-    """Predicts the test rows, or the validation rows if there are none, with all models.
+    """Judges the model of a run, and logistic regressions, on the same rows.
 
-    What a logistic regression on the same rows is worth is learned here if the search did not
-    learn it, with checkpoints of its own, so that a second report does not learn it again.
+    These are the test rows. If there are none, they are those of valid, from which models learn in
+    the end; then the figures are those before that.
+
+    The regressions without crosses are learned here, with checkpoints of their own, so that a
+    second report does not learn them again. What the run has is not touched.
 
     Args:
         run: A search that is complete.
@@ -88,33 +64,97 @@ def judge(run: Run, dataset: Dataset, source: Source) -> Judged:
         source: The rows of the dataset.
     """
     config, facts = run.config, Facts.of(dataset, run.config)
-    split = "test" if "test" in dataset.splits and dataset.split("test").rows else "valid"
     work = storage.join(run.directory, WORK)
-    base, _ = fit_regression(config, facts, source, run.directory if config.first_order else work)
+    base, outcome = fit_regression(config, facts, source, work)
     penalty = first_order(base).penalty
-    plain = base
-    if config.refit and config.after != "nothing":  # as FIVES then has learned from valid too
-        plain = refit_regression(config, facts, source, work, penalty)
-    models: dict[str, list[ClickModel]] = {FIVES: load_models(run, dataset)}
-    labels = {FIVES: "FIVES", LR: "Logistic regression"}
     light = Light.load(storage.join(run.directory, LIGHT), dataset.encoding)
-    crosses = [field.cross.name for field in light.crosses.fields] if light else []
-    if crosses:
-        models[LR_CROSSES] = [light_regression(light, config, facts.with_crosses(light.crosses))]
-        labels[LR_CROSSES] = f"Logistic regression with {len(crosses)} crosses"
+    if light is not None and not light.crosses.fields:
+        light = None
+    if "test" in dataset.splits and source.rows(["test"]):
+        # As the light model does, and FIVES unless it ends with the search.
+        plain = refit_regression(config, facts, source, work, penalty) if config.refit else base
+        split, found = "test", _on_test(run, dataset, source, facts, light, plain)
+    else:
+        split, found = "valid", _on_valid(run, light, outcome.evaluation.to_json())
+    models, calibration, layers = found
+    lr = models[-1]["auc"]
+    for one in models[:-1]:
+        one["above_lr"] = rounded(one["auc"] - lr) if None not in (one["auc"], lr) else None
+    return Judged(
+        split,
+        models,
+        calibration,
+        layers,
+        crosses={field.cross.name for field in light.crosses.fields} if light else set(),
+        base=base,
+        strength=penalty.fields * facts.rows,
+    )
+
+
+_Found = tuple[list[dict[str, Any]], dict[str, list[dict[str, Any]]], list[float]]
+
+
+def _on_test(
+    run: Run,
+    dataset: Dataset,
+    source: Source,
+    facts: Facts,
+    light: Light | None,
+    plain: LogisticRegression,
+) -> _Found:
+    models: dict[str, list[ClickModel]] = {FIVES: load_models(run, dataset)}
+    if light is not None:
+        crossed = facts.with_crosses(light.crosses)
+        models[LR_CROSSES] = [light_regression(light, run.config, crossed)]
     models[LR] = [plain]
     every = [model for group in models.values() for model in group]
-    label, logits = Evaluator(source, [split]).logits(*every)
-    found = iter(zip(every, logits, strict=True))
-    predicted, layers = {}, []
-    for key, group in models.items():
-        own = [next(found) for _ in group]
-        predicted[key] = np.mean([model.probability(z).numpy() for model, z in own], axis=0)
-        if key == FIVES:
-            mean = np.mean([z for _, z in own], axis=0)
-            layers = [auc(label, column) for column in mean.T]
-    strength = penalty.fields * facts.rows
-    return Judged(split, label, predicted, labels, layers, set(crosses), base, strength)
+    label, logits = Evaluator(source, ["test"]).logits(*every)
+    pairs = iter(zip(every, logits, strict=True))
+    own = {key: [next(pairs) for _ in group] for key, group in models.items()}
+    predicted = {
+        key: np.mean([model.probability(z).numpy() for model, z in group], axis=0)
+        for key, group in own.items()
+    }
+    intervals = AucIntervals.of(label, list(predicted.values()))
+    figures = []
+    for index, (key, probability) in enumerate(predicted.items()):
+        one = _model(key, light, auc(label, probability), log_loss(label, probability))
+        if intervals is not None:
+            one["auc_interval"] = intervals.interval(index)
+            if key != LR:
+                one["above_lr_interval"] = intervals.difference(index, len(predicted) - 1)
+        figures.append(rounded(one))
+    outputs = np.mean([z for _, z in own[FIVES]], axis=0)
+    return (
+        figures,
+        {key: _calibration(label, predicted[key]) for key in (FIVES, LR)},
+        [auc(label, column) for column in outputs.T],
+    )
+
+
+def _on_valid(run: Run, light: Light | None, plain: dict[str, Any]) -> _Found:
+    """What is known of models that have not learned from valid; their predictions are gone."""
+    own = run.manifest["evaluation"]
+    known = {FIVES: own, LR_CROSSES: light and light.evaluation, LR: plain}
+    figures = [
+        rounded(_model(key, light, one["auc"], one["log_loss"]))
+        for key, one in known.items()
+        if one is not None
+    ]
+    return figures, {}, own["output_auc"]
+
+
+def _model(key: str, light: Light | None, auc: float, log_loss: float) -> dict[str, Any]:
+    label = {FIVES: "FIVES", LR: "Logistic regression"}.get(key)
+    if label is None:
+        label = f"Logistic regression with {len(light.crosses.fields)} crosses"
+    return {
+        "key": key,
+        "label": label,
+        "auc": auc,
+        "auc_interval": None,
+        "log_loss": log_loss,
+    }
 
 
 def _calibration(label: np.ndarray, predicted: np.ndarray) -> list[dict[str, Any]]:

@@ -2,7 +2,7 @@
 
 from fives_tf.encoding import FIRST_VALUE, MISSING, RARE, BucketField, Field, VocabularyField
 
-_LONGEST = 120  # signs of a value
+_LONGEST = 60  # signs of a value
 
 
 def value_name(field: Field, identity: int) -> str:

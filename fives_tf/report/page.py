@@ -33,8 +33,8 @@ _SCRIPTS = (
     "reproduce.js",
     "main.js",
 )
-# What could end the script element. All that is not ASCII, such as U+2028, is escaped anyway.
-_ESCAPES = {ord(character): f"\\u{ord(character):04x}" for character in "<>&"}
+# What could end the script element, or a line of it.
+_ESCAPES = {ord(character): f"\\u{ord(character):04x}" for character in "<>&\u2028\u2029"}
 
 
 def render(report: dict[str, Any]) -> str:
@@ -50,14 +50,15 @@ def render(report: dict[str, Any]) -> str:
     library = _asset("vendor/echarts.min.js")
     script = "(() => {\n'use strict';\n" + "\n".join(map(_asset, _SCRIPTS)) + "\n})();"
     style = _asset("report.css")
-    data = json.dumps(report, allow_nan=False, separators=(",", ":"))
+    data = json.dumps(report, allow_nan=False, ensure_ascii=False, separators=(",", ":"))
     parts = {
         "policy": _policy([library, script], style),
         "title": _markup(report["title"]),
         "style": style,
         "library": library,
         "script": script,
-        "data": data.translate(_ESCAPES),
+        # Paths may hold bytes that no encoding has; as escapes JSON can have them.
+        "data": data.translate(_ESCAPES).encode("utf-8", "backslashreplace").decode(),
     }
     # One pass, so that nothing in a part is taken for the place of another one.
     return re.sub(r"\{\{(\w+)\}\}", lambda place: parts[place[1]], _asset("page.html"))

@@ -108,7 +108,7 @@ class Loop:
         for manager in (self._last, self._best):
             manager.checkpoint.save_counter  # noqa: B018  a variable, which all workers must make
         self._strategy, self._place = tf.distribute.get_strategy(), Place.here()
-        self._saved = time.monotonic()
+        self._saved = self._told = time.monotonic()
 
     def train(
         self,
@@ -147,6 +147,7 @@ class Loop:
         keep_best: bool,
     ) -> None:
         state, step = self._state, self._state.now
+        self._told = time.monotonic()
         iterator = iter(
             self._strategy.distribute_datasets_from_function(
                 lambda context: _stream(train, valid, step)
@@ -187,7 +188,8 @@ class Loop:
         """Writes figures into the journal, which is the chief's alone."""
         if not self._place.is_chief:
             return
-        self._journal.write(self._stage, step, **figures)
+        seconds, self._told = time.monotonic() - self._told, time.monotonic()
+        self._journal.write(self._stage, step, seconds=round(seconds, 3), **figures)
         if self._observe is not None:
             self._observe(self._journal, step)
 

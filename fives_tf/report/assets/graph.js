@@ -2,7 +2,7 @@
 
 const MOST_PATHS = 20000; // for each order: so many are visited in a blink
 const MOST_LISTED = 100;
-const START_THRESHOLD = 0.5; // that of the search
+const START_THRESHOLD = 0.5; // where the slider stands as long as the search's own edges are shown
 
 function showGraph(adjacency, openCross, known) {
   const place = byId('graph-body');
@@ -18,7 +18,7 @@ class FeatureGraph {
     this.adjacency = adjacency;
     this.openCross = openCross;
     this.known = known;
-    this.threshold = START_THRESHOLD;
+    this.threshold = null; // those of the search
     this.start = null;
     this.cross = null;
     this.later = oncePerFrame(() => this.update());
@@ -85,7 +85,8 @@ class FeatureGraph {
   }
 
   update() {
-    this.shown.textContent = fixed(this.threshold, 2);
+    this.shown.textContent =
+      this.threshold === null ? 'as in the search' : fixed(this.threshold, 2);
     const { columns, layers } = this.adjacency;
     const starts = edgesAbove(columns, layers, this.threshold);
     const edges = edgesOfLayers(starts);

@@ -143,7 +143,7 @@ function modelsNote(headline) {
   const judged =
     headline.judged_on === 'test'
       ? 'Judged on the test rows, which no model has seen.'
-      : 'There are no test rows, so the models are judged on the validation rows, which choices were made on: the figures are a little too good.';
+      : 'There are no test rows, so the models are judged on the validation rows, before they also learned from there. Choices were made on these rows, so the figures are too good.';
   return `${judged} The model of the run is the first.`;
 }
 

@@ -121,8 +121,8 @@ class HeatMap {
 
   label() {
     const edges = this.edges();
-    const above = edges.filter(({ strength }) => strength >= START_THRESHOLD).length;
-    return `Layer ${this.number}: ${count(above)} of ${counted(edges.length, 'edge', 'edges')} at ${START_THRESHOLD} or above. ${strongest(edges, this.fields)}`;
+    const used = edges.filter(({ start, end }) => this.layer.edges[start][end]).length;
+    return `Layer ${this.number}: ${count(used)} of ${counted(edges.length, 'edge', 'edges')} count in the search. ${strongest(edges, this.fields)}`;
   }
 
   fillTable() {

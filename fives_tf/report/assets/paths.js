@@ -35,16 +35,17 @@ function crossesOf(starts, columns, most) {
 }
 
 // The edges that count, by start and layer, strongest first, with their probabilities: in layer 1 the
-// strength, above it the share that it has in its row.
+// strength, above it the share that it has in its row, of which not all fields may be shown. Without a
+// threshold those of the search count.
 function edgesAbove(columns, layers, threshold) {
   return columns.map((column, start) =>
-    layers.map(({ strength }, layer) => {
-      const row = strength[start];
-      const total = layer ? row.reduce((sum, value) => sum + value, 0) : 1;
-      return row
+    layers.map(({ strength, totals, edges }, layer) => {
+      const total = layer ? totals[start] : 1;
+      const counts = (value, end) => (threshold === null ? edges[start][end] : value >= threshold);
+      return strength[start]
         .map((value, end) => ({ end, strength: value, weight: value / total }))
         .filter(
-          ({ end, strength: value }) => value > 0 && value >= threshold && columns[end] !== column,
+          ({ end, strength: value }) => value > 0 && counts(value, end) && columns[end] !== column,
         )
         .sort((one, other) => other.weight - one.weight || one.end - other.end);
     }),

@@ -1,6 +1,6 @@
 // The strength of edges against the AUC of their crosses.
 
-function showScatter({ points: dots, correlations }) {
+function showScatter({ points: dots, of, correlations }) {
   const place = byId('scatter-body');
   if (!dots.length) {
     place.append(note('The AUC of single crosses was not measured.'));
@@ -9,13 +9,13 @@ function showScatter({ points: dots, correlations }) {
   const layers = [...new Set(dots.map((dot) => dot.layer))].sort((a, b) => a - b);
   const sentence = make('p');
   let kind = 'strength';
-  const drawing = addChart(scatterSentence(dots, correlations, kind), 420, () =>
+  const drawing = addChart(scatterSentence(dots, of, correlations, kind), 420, () =>
     scatterOption(dots, layers, kind),
   );
 
   function show(chosen) {
     kind = chosen;
-    sentence.textContent = scatterSentence(dots, correlations, kind);
+    sentence.textContent = scatterSentence(dots, of, correlations, kind);
     drawing.element.setAttribute('aria-label', sentence.textContent);
     drawing.redraw();
   }
@@ -39,14 +39,18 @@ function showScatter({ points: dots, correlations }) {
   );
 }
 
-function scatterSentence(dots, correlations, kind) {
+function scatterSentence(dots, of, correlations, kind) {
   const sentences = correlations
     .filter((one) => one.of === kind)
     .map(
       (one) =>
         `Layer ${one.layer}: Pearson ${fixed(one.pearson, 2)}, Spearman ${fixed(one.spearman, 2)}.`,
     );
-  return `${counted(dots.length, 'edge', 'edges')}. Correlation of strength and AUC: ${sentences.join(' ') || 'not known.'}`;
+  const shown =
+    of > dots.length
+      ? `${count(dots.length)} of ${counted(of, 'edge', 'edges')}, drawn at random`
+      : counted(dots.length, 'edge', 'edges');
+  return `${shown}. Correlation of strength and AUC: ${sentences.join(' ') || 'not known.'}`;
 }
 
 function scatterOption(dots, layers, kind) {

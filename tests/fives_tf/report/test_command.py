@@ -6,6 +6,7 @@ import shutil
 import pytest
 
 import fives_tf
+from fives_tf import storage
 
 QUICK = {"dim": 2, "batch": 512, "lr_epochs": 1, "search_epochs": 1, "after": "nothing"}
 
@@ -43,7 +44,7 @@ def test_paths_below_the_working_directory_are_told_from_there(cli, searched, mo
     assert cli("report", searched).returncode == 0
     report = json.loads((searched / "report.json").read_text())
     assert report["headline"]["run"] == "run"
-    assert report["reproduce"]["commands"][1].endswith("--run run --config run/config.yaml")
+    assert report["reproduce"]["commands"][1].endswith("--run run-again --config run/config.yaml")
     assert report["title"] == "dataset"  # which lies elsewhere
 
 
@@ -69,3 +70,16 @@ def test_a_page_has_the_ending_of_one(cli, searched, tmp_path):
     done = cli("report", searched, "--out", tmp_path / "page.pdf")
     assert done.returncode == 2
     assert "--out: expected a file that ends in .html" in done.stderr
+
+
+def test_a_run_that_another_process_works_on_is_left_alone(cli, searched):
+    with storage.lock(str(searched / "lock")):
+        done = cli("report", searched)
+    assert done.returncode == 2
+    assert "another process is at work here" in done.stderr
+
+
+def test_a_title_of_odd_bytes_is_no_obstacle(cli, searched, tmp_path):
+    done = cli("report", searched, "--out", tmp_path / "page.html", "--title", "caf\udce9")
+    assert done.returncode == 0, done.stderr
+    assert json.loads((tmp_path / "page.json").read_text())["title"] == "caf\udce9"

@@ -1,17 +1,24 @@
 """`report.json` holds what the run says."""
 
 import json
+import shlex
+import shutil
 
 import numpy as np
 import pytest
+import yaml
 
+from fives_tf.cli import parse_flags
 from fives_tf.crosses import derive, edge_probabilities
 from fives_tf.dataset import Dataset
 from fives_tf.evaluate import evaluate
 from fives_tf.report import edges
 from fives_tf.report.data import build
 from fives_tf.report.numbers import rounded
+from fives_tf.report.page import render
 from fives_tf.run import Adjacency, Run
+from fives_tf.schema import Schema
+from pipelines.preprocess import Options, preprocess
 
 QUICK = {"dim": 4, "batch": 256, "lr_epochs": 2, "search_epochs": 2, "epochs": 2, "xla": False}
 
@@ -90,21 +97,82 @@ def test_the_way_of_the_search_is_told(run, report):
         assert one["soft"][-1] == pytest.approx(final, abs=0.005)
     stages = [curve["stage"] for curve in report["curves"]]
     assert stages[:2] == ["lr", "search"]
-    assert [one["stage"] for one in report["reproduce"]["durations"]] == stages
+    told = report["reproduce"]["durations"]
+    assert [one["stage"] for one in told] == stages
+    assert report["reproduce"]["seconds"] == pytest.approx(sum(one["seconds"] for one in told), 0.1)
+    assert 0 < report["reproduce"]["seconds"] <= run.manifest["seconds"]
 
 
 def test_how_to_repeat_it_is_told(run, report):
     told = report["reproduce"]
     assert told["config"]["dim"] == 4
-    assert told["changed"] == {"dim": 4, "xla": False}
+    assert told["changed"] == QUICK
     assert set(told["versions"]) >= {"python", "fives-tf", "tensorflow", "keras", "numpy"}
     assert told["commands"][1].startswith("fives search ")
+    for command in told["commands"]:
+        parse_flags(shlex.split(command))
 
 
 def test_a_second_report_learns_nothing_and_says_the_same(run, report, capfd):
     again = json.loads(json.dumps(build(run, run.dataset())))
     assert "refit-lr" not in capfd.readouterr().err
     assert again | {"created": ""} == report | {"created": ""}
+
+
+def test_nothing_of_the_run_is_touched(run, report, tmp_path):
+    # Its checkpoints, which take room, may be gone.
+    copy = Run.open(str(shutil.copytree(run.directory, tmp_path / "run")))
+    shutil.rmtree(tmp_path / "run/checkpoints")
+    shutil.rmtree(tmp_path / "run/report")
+    before = {path.name: path.read_bytes() for path in (tmp_path / "run").glob("*.*")}
+    again = build(copy, run.dataset())
+    assert {path.name: path.read_bytes() for path in (tmp_path / "run").glob("*.*")} == before
+    assert json.loads(json.dumps(again["headline"]["models"])) == report["headline"]["models"]
+
+
+def test_a_run_that_kept_less_has_a_report_with_less(run, tmp_path):
+    directory = shutil.copytree(run.directory, tmp_path / "run")
+    (directory / "snapshots.jsonl").unlink()
+    lines = [json.loads(line) for line in (directory / "metrics.jsonl").read_text().splitlines()]
+    for line in lines:
+        del line["seconds"]
+    (directory / "metrics.jsonl").write_text("".join(json.dumps(line) + "\n" for line in lines))
+    manifest = json.loads((directory / "run.json").read_text())
+    del manifest["versions"]
+    (directory / "run.json").write_text(json.dumps(manifest))
+    report = build(Run.open(str(directory)), run.dataset())
+    assert report["history"] is None
+    assert (report["reproduce"]["durations"], report["reproduce"]["versions"]) == ([], {})
+    assert report["reproduce"]["seconds"] == manifest["seconds"]
+    assert render(report)
+
+
+def test_without_test_rows_the_figures_are_those_before_the_models_learned_from_valid(
+    small_log, tmp_path
+):
+    import fives_tf
+
+    schema = yaml.safe_load((small_log / "schema.yaml").read_text())
+    schema["split"] = {"by": "random", "valid": 0.2, "test": 0.0, "seed": 0}
+    dataset = preprocess(
+        [str(small_log / "log.csv")],
+        Schema.parse(yaml.safe_dump(schema)),
+        str(tmp_path / "dataset"),
+        Options(),
+    )
+    found = fives_tf.search(dataset, tmp_path / "run", **QUICK | {"order": 2, "members": 2})
+    report = build(found.run, dataset)
+    headline = report["headline"]
+    assert headline["judged_on"] == report["layers"]["split"] == "valid"
+    ours, *_, lr = headline["models"]
+    assert ours["auc"] == rounded(found.evaluation["auc"])
+    assert (ours["auc_interval"], headline["calibration"]) == (None, {})
+    [record] = [line for line in report["curves"] if line["stage"] == "lr"]
+    assert lr["auc"] == record["points"][-1]["auc"]
+    assert [one["kind"] for one in report["warnings"]][:1] == ["no_test"]
+    assert {field["drift"] for field in report["data"]["fields"]} == {None}
+    assert len(report["adjacency"]["layers"]) == 1
+    assert render(report)
 
 
 def test_the_papers_form_has_a_report_too(small_dataset, tmp_path):
