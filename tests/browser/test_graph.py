@@ -46,6 +46,21 @@ def test_the_list_is_what_derive_finds(show, order, seed):
         assert listed(page) == [[cross.name, f"{cross.score:.4f}"] for cross in expected]
 
 
+def test_it_begins_with_the_edges_of_the_search_whatever_its_thresholds(show):
+    columns = list("abcdef")
+    strength = np.random.default_rng(0).uniform(0, 1, (2, 6, 6)).round(4) * (1 - np.eye(6))
+    edges = strength >= np.array([0.3, 0.7])[:, None, None]
+    report = report_sample.with_adjacency(strength, columns)
+    for layer, own in zip(report["adjacency"]["layers"], edges, strict=True):
+        layer["edges"] = own.astype(int).tolist()
+    page = show(report)
+    fields = [f"F{index}" for index in range(6)]
+    expected = derive(edge_probabilities(strength), fields, columns, edges)
+    assert [name for name, _ in listed(page)] == [cross.name for cross in expected]
+    assert layer_edges(page) == [int(own.sum()) for own in edges]
+    expect(page.locator("#graph-body output")).to_have_text("as in the search")
+
+
 def test_ties_are_listed_in_the_order_of_the_fields(show):
     columns = list("abcde")
     strength = np.where(np.eye(5) == 1, 0, 0.3) * np.ones((3, 1, 1))
