@@ -80,9 +80,12 @@ lock:
 	$(UV) pip compile -q --python-version 3.11 --extra dev --override requirements-newest.in setup.py \
 		-o requirements-newest.lock --no-header
 
-$(VENV)/ready: setup.py $(LOCK)
+$(VENV)/packages: $(LOCK)
 	$(PYTHON) -m venv $(VENV)
 	$(BIN)/pip install --quiet --disable-pip-version-check -r $(LOCK)
+	touch $@
+
+$(VENV)/ready: setup.py $(VENV)/packages
 	$(BIN)/pip install --quiet --disable-pip-version-check --no-deps --no-build-isolation -e .
 	touch $@
 

@@ -96,7 +96,8 @@ class TestSearch:
     def test_the_run_directory_holds_what_is_documented(self, searched):
         directory, _ = searched
         names = {path.name for path in directory.iterdir()}
-        assert names == {*FILES, LOCK} - {"tune", CROSS_IDS}
+        later = {"tune", CROSS_IDS, "report", "report.html", "report.json"}
+        assert names == {*FILES, LOCK} - later
         run = Run.open(str(directory))
         assert run.config == SearchConfig.make(**FAST).resolve(rows=2000)
         adjacency = run.adjacency
