@@ -53,7 +53,7 @@ test-browser: $(VENV)/ready $(DEMO)/run/report.html
 			exit 1; \
 		fi; \
 	}
-	FIVES_DEMO=$(DEMO) $(BIN)/python -m pytest -m browser tests/browser $(ARGS)
+	FIVES_DEMO=$(DEMO) $(BIN)/python -m pytest -n 2 --dist loadfile -m browser tests/browser $(ARGS)
 
 $(DEMO)/run/report.html:
 	$(MAKE) demo
