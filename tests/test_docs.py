@@ -47,6 +47,12 @@ def test_the_make_targets_of_the_readme_exist():
     makefile = (ROOT / "Makefile").read_text()
     targets = re.findall(r"^make ([a-z-]+)", "\n".join(blocks(README, "sh")), re.MULTILINE)
     assert targets == ["demo", "test"]
+    # Any other line would be run by no test.
+    assert all(
+        line.startswith(("fives ", "make "))
+        for block in blocks(README, "sh")
+        for line in block.splitlines()
+    )
     for target in targets:
         assert re.search(rf"^{target}:", makefile, re.MULTILINE)
     checked = (ROOT / ".ci/run").read_text()
