@@ -106,16 +106,22 @@ def ranked_crosses(run: Run, dataset: Dataset | None = None) -> list[Cross]:
     if not _are_ranked(run.crosses):
         dataset = dataset or run.dataset()
         with storage.lock(storage.join(run.directory, LOCK)):
-            rank_crosses(run, dataset)
+            rank_crosses(run, dataset, run.config.skip_corrupt)
     return by_gain(run.crosses)
 
 
-def rank_crosses(run: Run, dataset: Dataset) -> None:
-    """Ranks the crosses of a run if that is not done yet; to be called with its lock held."""
+def rank_crosses(run: Run, dataset: Dataset, skip_corrupt: bool) -> None:
+    """Ranks the crosses of a run if that is not done yet; to be called with its lock held.
+
+    Args:
+        run: A run that is complete.
+        dataset: Its dataset.
+        skip_corrupt: Whether to leave out shards that hold a corrupt record.
+    """
     crosses, config = run.crosses, run.config
     if _are_ranked(crosses):
         return
-    source = open_source(dataset, config.memory, config.skip_corrupt)
+    source = open_source(dataset, config.memory, skip_corrupt)
     facts, stages = Facts.of(dataset, config), storage.join(run.directory, LIGHT, STAGES)
     crossing = Crossing(config, facts, dataset.encoding, source, stages)
     run.write_crosses(with_figures(crosses, crossing.rank(crosses)))

@@ -9,6 +9,7 @@ from typing import Any
 from fives_tf import __version__, storage
 from fives_tf.config import SearchConfig
 from fives_tf.dataset import SCHEMA, Dataset
+from fives_tf.describe import describe_splits
 from fives_tf.report import advice, course, edges, fields, found, judged
 from fives_tf.report.found import Rows
 from fives_tf.report.numbers import rounded
@@ -35,8 +36,9 @@ def build(
             search did.
     """
     config, adjacency = run.config, run.adjacency  # refuses what is no search
-    rank_crosses(run, dataset)
-    source = open_source(dataset, config.memory, skip_corrupt or config.skip_corrupt)
+    skip_corrupt = skip_corrupt or config.skip_corrupt
+    rank_crosses(run, dataset, skip_corrupt)
+    source = open_source(dataset, config.memory, skip_corrupt)
     models = judged.judge(run, dataset, source)
     train, valid = (_rows(source, split, models) for split in ("train", "valid"))
     later = source.arrays("test", SAMPLE)[0] if models.split == "test" else None
@@ -90,15 +92,7 @@ def _headline(run: Run, dataset: Dataset, models: judged.Judged) -> dict[str, An
         "columns": len({field.column for field in encoding.fields}),
         "fields": len(encoding.fields),
         "ids": encoding.size,
-        "splits": [
-            {
-                "name": split.name,
-                "rows": split.rows,
-                "clicks": split.clicks,
-                "rate": rounded(split.clicks / max(split.rows, 1)),
-            }
-            for split in dataset.splits.values()
-        ],
+        "splits": rounded(describe_splits(dataset)),
         "judged_on": models.split,
         "models": models.models,
         "crosses_used": len(models.crosses),
