@@ -151,7 +151,7 @@ def search(directory: str, run_directory: str, config: SearchConfig) -> dict[str
         },
         "valid_auc": result.evaluation["auc"],
         "seconds": result.run.manifest["seconds"],
-        "weighs_crosses": result.run.manifest["weighs_crosses"],
+        "forms": result.run.manifest["forms"],
         **_shape(result, dataset),
     }
 

@@ -26,6 +26,8 @@ from fives_tf.mapping import Mapping
 
 # That can be fitted; `models/build.py` has the builder of each.
 MODELS = ("lr", "dnn", "fm", "wide_deep", "autoint", "fignn", "autofis")
+# Of the network that is learned after a search.
+FORMS = ("crosses", "table", "graph")
 FTRL_RATE = 0.1
 _OPTIMIZERS = ("lazy_adam", "adagrad", "adam", "sgd")
 
@@ -62,11 +64,12 @@ class SearchConfig:
     aggregate: str = choice("mean", "how a node joins its neighbours", ("mean", "sum"))
     first_order: bool = flag(True, "layer 0 is a table of weights by value, apart from the graph")
     warm_start: bool = flag(True, "start that table from a logistic regression")
-    cross_weights: str = choice(
+    form: str = choice(
         "auto",
-        "whether the crosses that help a logistic regression most have weights in that table too, "
-        "for what is learned from scratch after the search; auto: as is better on valid",
-        ("auto", "always", "never"),
+        "what is learned from scratch after the search: the network with weights in that table "
+        "for the crosses that help a logistic regression most (crosses), without them (table), or "
+        "the graph alone with an embedding for each value (graph); auto: as is best on valid",
+        ("auto", *FORMS),
     )
     coarse_count: int = integer(200, "values below this count share an embedding; 0: none do")
     coarse_buckets: int = integer(10, "about how many buckets of a number have one; 0: all")
@@ -160,10 +163,11 @@ class SearchConfig:
                 f"`thresholds`: expected {self.order - 1}, one for each layer above layer 0. "
                 f"Received: {list(self.thresholds)}."
             )
-        if self.cross_weights == "always" and not self.may_weigh_crosses:
+        if self.form != "auto" and not self.forms:
             raise UserError(
-                "`cross_weights`: always is for a first-order table that is learned from scratch; "
-                "set `first_order` to true and `after` to from_scratch, or `cross_weights` to auto."
+                "`form`: is for what is learned from scratch where the search has a first-order "
+                "table; set `first_order` to true and `after` to from_scratch, or `form` to auto. "
+                f"Received: {self.form}."
             )
         if self.after == "nothing" and (self.random_adjacency or self.members > 1):
             name = "random_adjacency" if self.random_adjacency else "members"
@@ -178,9 +182,32 @@ class SearchConfig:
         return cls(**((PAPER if paper else {}) | values))
 
     @property
-    def may_weigh_crosses(self) -> bool:
-        """Whether the network that is learned in the end may have weights for single crosses."""
-        return self.cross_weights != "never" and self.first_order and self.after == "from_scratch"
+    def forms(self) -> tuple[str, ...]:
+        """The forms that may be learned in the end; none if it is what was searched in any case."""
+        if not self.first_order or self.after != "from_scratch":
+            return ()
+        return FORMS if self.form == "auto" else (self.form,)
+
+    def of_form(self, form: str) -> "SearchConfig":
+        """The settings of what is learned in a form.
+
+        The graph alone starts smaller, as its embeddings add to the logit by themselves too, and
+        learns faster. So it does in the paper.
+        """
+        if form != "graph":
+            return self
+        return dataclasses.replace(
+            self,
+            form="auto",
+            first_order=False,
+            coarse_count=0,
+            coarse_buckets=0,
+            joint=1.0,
+            stddev=self.stddev / 3,
+            readout_stddev=self.readout_stddev / 3,
+            embedding_rate=self.embedding_rate * 5 / 3,
+            rate=self.rate * 5 / 3,
+        )
 
     @property
     def regression(self) -> Regression:
@@ -212,7 +239,7 @@ class FitConfig:
     # weights if that is better on valid.
     coarse_count: ClassVar[int] = 0
     coarse_buckets: ClassVar[int] = 0
-    cross_weights: ClassVar[str] = "auto"
+    form: ClassVar[str] = "auto"
 
     # The model.
     model: str = choice(
@@ -327,7 +354,6 @@ PAPER: dict[str, Any] = {
     "dim": 16,
     "first_order": False,
     "warm_start": False,
-    "cross_weights": "never",
     "coarse_count": 0,
     "coarse_buckets": 0,
     "joint": 0.0,

@@ -1,8 +1,9 @@
 """After the search: the network once more with its edges fixed, and the models that are kept.
 
-Crosses may have weights of their own in the first-order table of a network. Where a few crosses say
-much that helps a lot, else the graph does better without; so both forms are tried, and validation
-decides. Several members may be of both forms.
+It has one of several forms. Crosses may have weights of their own in its first-order table, which
+helps a lot where a few crosses say much; the table may be without them; or there is no table, and
+the graph learns all by itself. All forms are tried, and validation decides. Several members may be
+of several forms.
 """
 
 from collections.abc import Callable
@@ -11,7 +12,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from fives_tf.adjacency import binary_adjacency, edge_mask
-from fives_tf.config import SearchConfig
+from fives_tf.config import FORMS, SearchConfig
 from fives_tf.models.build import Facts, FirstOrder, build_fives, first_order
 from fives_tf.models.fives import FivesModel
 from fives_tf.training.batches import Batches, Source
@@ -21,7 +22,13 @@ from fives_tf.training.loop import Loop, Outcome, Schedule
 from fives_tf.training.regression import refit_regression
 from fives_tf.training.strategy import tell
 
-PLAIN, WEIGHED = "plain", "weighed"
+SEARCHED = "searched"  # the form of the search, where there is no choice
+CROSSES, TABLE, GRAPH = FORMS
+_WORDS = {
+    CROSSES: "with weights for crosses",
+    TABLE: "without",
+    GRAPH: "the graph alone",
+}
 
 
 @dataclass(frozen=True, eq=False)
@@ -30,13 +37,13 @@ class Learned:
 
     Attributes:
         models: The models, whose mean is the prediction.
-        weighs: Whether each of them has weights for crosses.
+        forms: The form of each of them.
         evaluation: The figures on validation of models that did not see it.
         crossed: The regression on crosses that they started from; None if there is none.
     """
 
     models: list[FivesModel]
-    weighs: list[bool]
+    forms: list[str]
     evaluation: Evaluation
     crossed: Crossed | None
 
@@ -82,18 +89,17 @@ class Learning:
         config = self._config
         forms = self._forms(start, crossed)
         trials = {
-            name: self._learn_one(_stage(config.after, name), 0, form, searched(0))
+            name: self._learn_one(self._stage(name), 0, form, searched(0))
             for name, form in forms.items()
         }
         chosen, evaluation = self._choose(trials)
         names = [chosen[member % len(chosen)] for member in range(config.members)]
-        weighs = [name == WEIGHED for name in names]
         if not config.refit:
             models = [trials[names[0]][0]]
             for member, name in list(enumerate(names))[1:]:
                 form, own = forms[name], searched(member)
                 models.append(self._learn_one(f"member-{member}", member, form, own)[0])
-            return Learned(models, weighs, self._evaluator.evaluate(*models), crossed)
+            return Learned(models, names, self._evaluator.evaluate(*models), crossed)
         forms, crossed = self._refit(forms, names, crossed)
         steps = self._batches("train").steps
         models = [
@@ -106,33 +112,40 @@ class Learning:
             )[0]
             for member, name in enumerate(names)
         ]
-        return Learned(models, weighs, evaluation, crossed)
+        return Learned(models, names, evaluation, crossed)
 
     def _forms(self, start: FirstOrder | None, crossed: Crossed | None) -> dict[str, "_Form"]:
         """The forms to try."""
+        config, facts = self._config, self._facts
+        if not config.forms:
+            return {SEARCHED: _Form(config, facts, start)}
         forms = {}
         if crossed is not None and crossed.crosses.fields:
-            forms[WEIGHED] = _Form(self._facts.with_crosses(crossed.crosses), crossed.weights)
-        if not forms or self._config.cross_weights != "always":
-            forms[PLAIN] = _Form(self._facts, start)
-        return forms
+            forms[CROSSES] = _Form(config, facts.with_crosses(crossed.crosses), crossed.weights)
+        if TABLE in config.forms:
+            forms[TABLE] = _Form(config, facts, start)
+        if GRAPH in config.forms:
+            alone = config.of_form(GRAPH)
+            forms[GRAPH] = _Form(alone, Facts.of(self._source.dataset, alone), None)
+        return forms or {TABLE: _Form(config, facts, start)}  # there are no crosses at all
 
     def _choose(
         self, trials: dict[str, tuple[FivesModel, Outcome]]
     ) -> tuple[tuple[str, ...], Evaluation]:
-        """The form with the lowest log loss on validation; or both, if their mean has a lower one.
+        """The form with the lowest log loss on validation; or several whose mean has a lower one.
 
-        Of both, the better one is that of the first member, and the members take turns.
+        Of several, the best one is that of the first member, and the members take turns.
         """
         judged = {(name,): outcome.evaluation for name, (_, outcome) in trials.items()}
         if len(trials) == 1:
             return next(iter(judged.items()))
         if self._config.members > 1:
-            both = tuple(sorted(trials, key=lambda name: judged[name,].log_loss))
-            judged[both] = self._evaluator.evaluate(*(trials[name][0] for name in both))
-        words = {(WEIGHED,): "with weights for crosses", (PLAIN,): "without"}
+            ranked = sorted(trials, key=lambda name: judged[name,].log_loss)
+            for count in range(2, len(ranked) + 1):
+                best = tuple(ranked[:count])
+                judged[best] = self._evaluator.evaluate(*(trials[name][0] for name in best))
         for names, evaluation in judged.items():
-            what = words.get(names, "the mean of both")
+            what = _WORDS[names[0]] if len(names) == 1 else f"the mean of {len(names)}"
             tell(f"{what}: log loss {evaluation.log_loss:.5f} on valid")
         return min(judged.items(), key=lambda item: item[1].log_loss)
 
@@ -140,17 +153,15 @@ class Learning:
         self, forms: dict[str, "_Form"], names: list[str], crossed: Crossed | None
     ) -> tuple[dict[str, "_Form"], Crossed | None]:
         """The forms as they start when they learn from train and valid together."""
-        config = self._config
+        config, facts = self._config, self._facts
         again = dict(forms)
         if crossed is not None:
             crossed = self._crossing.refit(crossed)
-            again[WEIGHED] = _Form(self._facts.with_crosses(crossed.crosses), crossed.weights)
-        start = forms[PLAIN].start if PLAIN in names else None
-        if start is not None and config.warm_start and config.after == "from_scratch":
-            model = refit_regression(
-                config, self._facts, self._source, self._directory, start.penalty
-            )
-            again[PLAIN] = _Form(self._facts, first_order(model))
+            again[CROSSES] = _Form(config, facts.with_crosses(crossed.crosses), crossed.weights)
+        if TABLE in names and config.warm_start:
+            penalty = forms[TABLE].start.penalty
+            model = refit_regression(config, facts, self._source, self._directory, penalty)
+            again[TABLE] = _Form(config, facts, first_order(model))
         return again, crossed
 
     def _learn_one(
@@ -162,7 +173,7 @@ class Learning:
         epochs: float | None = None,
     ) -> tuple[FivesModel, Outcome]:
         """Learns a network on train, or on train and valid if the number of epochs is given."""
-        config = self._config
+        config = form.config
         edges = binary_edges(config, searched)
         if config.random_adjacency:
             edges = random_edges(edges, edge_mask(self._facts.columns), config.seed + member)
@@ -179,6 +190,10 @@ class Learning:
         loop = self._loop(model, stage, config.epochs)
         return model, loop.train(batches, evaluate=lambda: self._evaluator.evaluate(model))
 
+    def _stage(self, form: str) -> str:
+        after = self._config.after
+        return after if form == SEARCHED else f"{after}-{form}"
+
     def _batches(self, *splits: str, seed: int = 0) -> Batches:
         return Batches(self._source, splits, self._config.batch, seed)
 
@@ -192,16 +207,14 @@ class _Form:
     """A form of the network.
 
     Attributes:
+        config: The settings of what is learned in it.
         facts: What is known of the dataset, with the crosses that have weights.
-        start: What the first-order table starts from.
+        start: What the first-order table starts from; None if there is none.
     """
 
+    config: SearchConfig
     facts: Facts
     start: FirstOrder | None
-
-
-def _stage(after: str, form: str) -> str:
-    return after if form == PLAIN else f"{after}-crosses"
 
 
 def binary_edges(config: SearchConfig, searched: FivesModel) -> np.ndarray:

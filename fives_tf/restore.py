@@ -11,6 +11,7 @@ from fives_tf.dataset import Dataset
 from fives_tf.encoding import Encoding
 from fives_tf.errors import UserError
 from fives_tf.fitted import load_fitted
+from fives_tf.learning import CROSSES
 from fives_tf.light import STAGES, Light
 from fives_tf.models.base import ClickModel
 from fives_tf.models.build import Facts, build_fives
@@ -38,14 +39,15 @@ def load_models(
     config, edges = run.config, run.adjacency.binary
     if xla is not None:
         config = dataclasses.replace(config, xla=xla)
-    plain = weighed = Facts.of(dataset, config)
     crosses = crosses or weighed_crosses(run, dataset.encoding)
-    if crosses is not None:
-        weighed = plain.with_crosses(crosses)
     given = None if config.after == "nothing" else edges
     models = []
-    for path, weighs in zip(run.member_paths(), run.manifest["weighs_crosses"], strict=True):
-        model = build_fives(config, weighed if weighs else plain, edges=given)
+    for path, form in zip(run.member_paths(), run.manifest["forms"], strict=True):
+        own = config.of_form(form)
+        facts = Facts.of(dataset, own)
+        if form == CROSSES:
+            facts = facts.with_crosses(crosses)
+        model = build_fives(own, facts, edges=given)
         tf.train.Checkpoint(model=model).read(path).assert_existing_objects_matched()
         models.append(model)
     return models
@@ -53,7 +55,7 @@ def load_models(
 
 def weighed_crosses(run: Run, encoding: Encoding) -> CrossEncoding | None:
     """The crosses that models of a run have weights for; None if none of them has."""
-    if not any(run.manifest["weighs_crosses"]):
+    if CROSSES not in run.manifest["forms"]:
         return None
     directory = storage.join(run.directory, LIGHT)
     light = Light.load(directory, encoding)

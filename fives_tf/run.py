@@ -25,7 +25,7 @@ from fives_tf.dataset import Dataset
 from fives_tf.errors import UserError
 from fives_tf.versions import versions
 
-VERSION = 2
+VERSION = 3
 CONFIG = "config.yaml"
 MANIFEST = "run.json"
 ADJACENCY = "adjacency.npz"

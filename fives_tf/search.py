@@ -31,7 +31,14 @@ from fives_tf.crosses import (
 )
 from fives_tf.dataset import Dataset
 from fives_tf.errors import UserError
-from fives_tf.learning import Learned, Learning, binary_edges, edge_thresholds
+from fives_tf.learning import (
+    CROSSES,
+    SEARCHED,
+    Learned,
+    Learning,
+    binary_edges,
+    edge_thresholds,
+)
 from fives_tf.light import Light
 from fives_tf.models.build import Facts, FirstOrder, build_fives, first_order
 from fives_tf.models.fives import FivesModel
@@ -224,10 +231,10 @@ class _Search:
         searched, evaluation = self._search_edges(start, 0)
         adjacency = self._adjacency(searched)
         crosses = self._crosses(adjacency)
-        learned = Learned([searched], [False], evaluation, None)
+        learned = Learned([searched], [SEARCHED], evaluation, None)
         if config.after != "nothing":
             crossed = None
-            if config.may_weigh_crosses:
+            if CROSSES in config.forms:
                 crossed = self._crossing.choose(crosses)
                 crosses = with_figures(crosses, crossed.ranked)
             found = {0: searched}
@@ -240,7 +247,7 @@ class _Search:
             learned = self._learning.learn(start, crossed, member_searched)
         results = {
             "members": len(learned.models),
-            "weighs_crosses": learned.weighs,
+            "forms": learned.forms,
             "evaluation": learned.evaluation.to_json(),
             "seconds": round(time.monotonic() - began, 1),
         }

@@ -41,7 +41,7 @@ FORMS = {
         "--order=2",
         "--dim=4",
         "--lr_epochs=1",
-        "--cross_weights=always",
+        "--form=crosses",
         "--search_epochs=2",
         "--epochs=1",
         "--no_refit",

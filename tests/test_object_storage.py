@@ -21,7 +21,7 @@ pytestmark = pytest.mark.slow
 
 FLAGS = [
     *("--batch=64", "--dim=4", "--lr_epochs=1", "--search_epochs=3", "--epochs=1"),
-    *("--evaluate_rows=640", "--checkpoint_seconds=0.3", "--cross_weights=never", "--no_xla"),
+    *("--evaluate_rows=640", "--checkpoint_seconds=0.3", "--form=table", "--no_xla"),
 ]
 
 

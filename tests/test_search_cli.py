@@ -14,7 +14,7 @@ import tensorflow as tf
 
 import fives_tf
 from fives_tf import sql, storage
-from fives_tf.config import SearchConfig, groups, settings
+from fives_tf.config import FORMS, SearchConfig, groups, settings
 from fives_tf.crosses import best_of_orders, by_gain, from_json
 from fives_tf.dataset import Dataset
 from fives_tf.errors import UserError
@@ -61,16 +61,21 @@ def table(text: str) -> list[list[str]]:
     return [line.split("\t") for line in text.split("\n\n")[0].splitlines()]
 
 
-TRIED = {"crosses-10", "crosses-30", "from_scratch-crosses", "from_scratch"}
-CHOICES = ("no crosses", "10 crosses", "30 crosses", "with weights for crosses", "without")
+TRIED = {"crosses-10", "crosses-30", *(f"from_scratch-{form}" for form in FORMS)}
+CHOICES = (
+    "no crosses",
+    "10 crosses",
+    "30 crosses",
+    "with weights for crosses",
+    "without",
+    "the graph alone",
+)
 
 
 def stages(run: Run) -> set[str]:
     """The stages that a run went through; what was chosen on valid decides on one of them."""
-    refitted = (
-        {"refit-crosses"} if all(run.manifest["weighs_crosses"]) else {"refit-crosses", "refit-lr"}
-    )
-    return {"lr", "search", *TRIED, *refitted, "refit-0"}
+    table = {"refit-lr"} if "table" in run.manifest["forms"] else set()
+    return {"lr", "search", *TRIED, "refit-crosses", *table, "refit-0"}
 
 
 class TestSearch:

@@ -100,7 +100,7 @@ class Crossing:
             fitted = self._fit(with_figures(chosen, ranked), "train")
             model, outcome = self._learn(fitted, base)
             tell(f"{count} crosses: log loss {outcome.evaluation.log_loss:.5f} on valid")
-            is_first = count == counts[0] and self._config.cross_weights == "always"
+            is_first = count == counts[0] and self._config.form == "crosses"
             if is_first or outcome.evaluation.log_loss < best.evaluation.log_loss:
                 best = Crossed(fitted, first_order(model), outcome.evaluation, ranked)
         return best

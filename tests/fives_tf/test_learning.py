@@ -7,7 +7,7 @@ import pytest
 import tensorflow as tf
 
 from fives_tf import search
-from fives_tf.config import SearchConfig
+from fives_tf.config import FORMS, SearchConfig
 from fives_tf.dataset import Dataset
 from fives_tf.errors import UserError
 from fives_tf.restore import light_model, load_models
@@ -69,46 +69,48 @@ def valid_loss(result, dataset: Dataset) -> float:
 @pytest.mark.parametrize("members", [1, 2])
 def test_the_form_that_is_best_on_valid_is_kept(searched, dataset, members):
     losses = {}
-    for choice in ("always", "never"):
-        result = searched(cross_weights=choice, refit=False, members=1)
-        losses[choice == "always",] = result.evaluation["log_loss"]
-        assert result.run.manifest["weighs_crosses"] == [choice == "always"]
+    for form in FORMS:
+        result = searched(form=form, refit=False, members=1)
+        losses[form] = result.evaluation["log_loss"]
+        assert result.run.manifest["forms"] == [form]
     best = min(losses, key=losses.get)
-    result = searched(cross_weights="auto", refit=False, members=members)
-    weighs = result.run.manifest["weighs_crosses"]
-    assert len(weighs) == len(load_models(result.run, dataset)) == members
-    assert weighs[0] == best[0]
-    assert losses[True,] < losses[False,], "the planted cross helps"
+    result = searched(form="auto", refit=False, members=members)
+    forms = result.run.manifest["forms"]
+    assert len(forms) == len(load_models(result.run, dataset)) == members
+    assert forms[0] == best
+    assert losses["crosses"] < losses["table"], "the planted cross helps"
     if members == 1:
         assert result.evaluation["log_loss"] == pytest.approx(losses[best], abs=1e-6)
 
 
-@pytest.mark.parametrize("choice", ["always", "never"])
-def test_a_run_predicts_as_it_was_judged(searched, dataset, choice):
-    result = searched(cross_weights=choice, refit=False, members=1)
+@pytest.mark.parametrize("form", FORMS)
+def test_a_run_predicts_as_it_was_judged(searched, dataset, form):
+    result = searched(form=form, refit=False, members=1)
     assert valid_loss(result, dataset) == pytest.approx(result.evaluation["log_loss"], abs=1e-6)
 
 
-def test_members_take_turns_if_both_forms_together_are_best(dataset, tmp_path, monkeypatch):
+def test_members_take_turns_if_all_forms_together_are_best(dataset, tmp_path, monkeypatch):
     from fives_tf import learning
 
-    def both(self, trials):
+    def every(self, trials):
         return tuple(trials), self._evaluator.evaluate(*(model for model, _ in trials.values()))
 
-    monkeypatch.setattr(learning.Learning, "_choose", both)
-    result = search(dataset, tmp_path / "run", **FAST, members=3)
-    assert result.run.manifest["weighs_crosses"] == [True, False, True]
-    assert {"refit-crosses", "refit-lr", "refit-0", "refit-1", "refit-2"} <= set(stages(result))
+    monkeypatch.setattr(learning.Learning, "_choose", every)
+    result = search(dataset, tmp_path / "run", **FAST, members=4)
+    assert result.run.manifest["forms"] == ["crosses", "table", "graph", "crosses"]
+    assert {"refit-crosses", "refit-lr", "refit-0", "refit-3"} <= set(stages(result))
     light = light_model(result.run, dataset)
-    first, second, third = load_models(result.run, dataset)
+    first, second, third, fourth = load_models(result.run, dataset)
     fields = dataset.encoding.size
-    sizes = [model.first_order.values.shape[0] for model in (first, second, third)]
+    sizes = [model.first_order.values.shape[0] for model in (first, second, fourth)]
     assert sizes == [fields + light.crosses.size, fields, fields + light.crosses.size]
+    assert third.first_order is None
+    assert third.embedding.values.shape[0] == fields > first.embedding.values.shape[0]
     assert light.crosses.size > 0
 
 
 def test_the_refit_starts_from_crosses_counted_on_both_splits(searched, dataset):
-    result = searched(cross_weights="always", members=1)
+    result = searched(form="crosses", members=1)
     assert stages(result)[-3:] == ["from_scratch-crosses", "refit-crosses", "refit-0"]
     field = light_model(result.run, dataset).crosses.fields[0]
     rows = dataset.split("train").rows + dataset.split("valid").rows
@@ -117,15 +119,15 @@ def test_the_refit_starts_from_crosses_counted_on_both_splits(searched, dataset)
 
 def test_the_paper_and_finetuning_have_no_such_weights(dataset, searched, tmp_path):
     result = searched(after="finetune", members=1)
-    assert result.run.manifest["weighs_crosses"] == [False]
+    assert result.run.manifest["forms"] == ["searched"]
     assert not any("crosses" in stage for stage in stages(result))
     paper = search(dataset, tmp_path / "run", paper=True, dim=4, batch=128, search_epochs=1)
-    assert paper.run.manifest["weighs_crosses"] == [False]
+    assert paper.run.manifest["forms"] == ["searched"]
 
 
 def test_first_order_weights_of_crosses_count(searched, dataset):
     """A model with weights for crosses says something else if these weights are taken away."""
-    result = searched(cross_weights="always", refit=False, members=1)
+    result = searched(form="crosses", refit=False, members=1)
     [model] = load_models(result.run, dataset)
     [(ids, _)] = dataset.read("valid", 10_000)
     before = model.call(ids).numpy()
@@ -139,7 +141,7 @@ def test_first_order_weights_of_crosses_count(searched, dataset):
 
 
 def test_a_run_that_lost_its_crosses_is_refused(searched, dataset, tmp_path):
-    result = searched(cross_weights="always", refit=False, members=1)
+    result = searched(form="crosses", refit=False, members=1)
     run = shutil.copytree(
         result.run.directory, tmp_path / "run", ignore=shutil.ignore_patterns("light")
     )
@@ -148,11 +150,12 @@ def test_a_run_that_lost_its_crosses_is_refused(searched, dataset, tmp_path):
 
 
 @pytest.mark.parametrize("other", [{"after": "finetune"}, {"first_order": False}])
-def test_weights_that_cannot_be_are_refused(other):
-    with pytest.raises(UserError, match="`cross_weights`: always is for a first-order table"):
-        SearchConfig.make(cross_weights="always", **other)
+@pytest.mark.parametrize("form", FORMS)
+def test_a_form_that_cannot_be_is_refused(other, form):
+    with pytest.raises(UserError, match=f"`form`: is for what is learned .* Received: {form}."):
+        SearchConfig.make(form=form, **other)
 
 
 def test_an_unknown_choice_is_refused(dataset, tmp_path):
-    with pytest.raises(UserError, match="`cross_weights`: expected one of auto, always, never"):
-        search(dataset, tmp_path / "run", cross_weights="sometimes")
+    with pytest.raises(UserError, match="`form`: expected one of auto, crosses, table, graph"):
+        search(dataset, tmp_path / "run", form="any")

@@ -54,7 +54,7 @@ def searched(dataset, tmp_path_factory) -> Run:
         lr_epochs=4,
         search_epochs=1,
         epochs=1,
-        cross_weights="never",
+        form="table",
         refit=False,
         xla=False,
         checkpoint_seconds=0,

@@ -23,7 +23,7 @@ FLAGS = [
     "--patience=4",
     "--dim=8",
     "--dropout=0.1",
-    "--cross_weights=always",
+    "--form=crosses",
 ]
 STAGES = [
     "lr",
