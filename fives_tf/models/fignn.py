@@ -31,6 +31,7 @@ class FiGNN(EmbeddedModel):
         dim: int = 16,
         layers: int = 3,
         heads: int = 2,
+        stddev: float = 0.1,
         **options: Any,
     ):
         """Makes the variables.
@@ -41,6 +42,8 @@ class FiGNN(EmbeddedModel):
             dim: The dimension of the embedding and of the nodes' states.
             layers: The number of steps.
             heads: The number of heads of the self-attention, a divisor of `dim`.
+            stddev: The standard deviation of the first embeddings. If they are much smaller than a
+                step of the biases beside them, the first steps may shut all rectifiers for good.
             **options: See `EmbeddedModel`.
         """
         glorot = keras.initializers.GlorotUniform
@@ -58,7 +61,7 @@ class FiGNN(EmbeddedModel):
             parameters.append(Parameter(f"{gate}_input", (dim, dim), glorot))
             parameters.append(Parameter(f"{gate}_state", (dim, dim), _orthogonal))
             parameters.append(Parameter(f"{gate}_bias", (dim,)))
-        super().__init__(parameters, fields, *args, dim=dim, **options)
+        super().__init__(parameters, fields, *args, dim=dim, stddev=stddev, **options)
         self._steps, self._heads = layers, heads
 
     def logit(self, nodes: tf.Tensor, network: Network, drop: Drop, training: bool) -> tf.Tensor:
