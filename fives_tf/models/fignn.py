@@ -19,7 +19,8 @@ class FiGNN(EmbeddedModel):
     the weights of the edges, w_ij = softmax over j != i of LeakyReLU(u . [h_i : h_j]). In each step
     a gated recurrent unit takes a_i = W_in,i (sum_j w_ij W_out,j h_j) + b to node i, and h(1) is
     added. The logit is the sum of the nodes' scores, each times its weight, a sigmoid of a
-    projection of all nodes side by side.
+    projection of all nodes side by side. Dropout is on the embeddings and on h(1); on the states of
+    all steps it would keep the network from learning.
     """
 
     settings = ("layers", "heads")
@@ -68,10 +69,10 @@ class FiGNN(EmbeddedModel):
         """See `EmbeddedModel.logit`."""
         first = state = drop(attention(nodes, 0, network, self._heads), 1)
         edges = _edges(first, network)
-        for step in range(self._steps):
+        for _ in range(self._steps):
             sent = _by_field(state, network["outward"])
             taken = _by_field(tf.matmul(edges, sent), network["inward"]) + network["inward_bias"]
-            state = drop(_gated(taken, state, network) + first, step + 2)
+            state = _gated(taken, state, network) + first
         scores = project(state, network["score"])[:, :, 0]
         side_by_side = tf.reshape(state, [-1, network["weight"].shape[0]])
         weights = tf.sigmoid(tf.matmul(side_by_side, network["weight"]))
