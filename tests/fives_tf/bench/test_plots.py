@@ -1,6 +1,6 @@
-"""Where bars begin."""
+"""Where bars begin, and that a plot is drawn the same each time."""
 
-from fives_tf.bench.plots import Panel, Plot, make_figure
+from fives_tf.bench.plots import Panel, Plot, draw, make_figure
 
 
 def lowest(kind):
@@ -15,3 +15,8 @@ def lowest(kind):
 def test_bars_begin_at_0_unless_they_are_cut():
     assert lowest("bars") == 0
     assert 0.7 < lowest("cut_bars") < 0.79
+
+
+def test_a_plot_gives_the_same_files_each_time():
+    plot = Plot("bars", "title", "", "y", [Panel("log", {"one": [(0.8, 0.01)]})])
+    assert draw(plot) == draw(plot)
