@@ -192,7 +192,7 @@ class SearchConfig:
         """The settings of what is learned in a form.
 
         The graph alone starts smaller, as its embeddings add to the logit by themselves too, and
-        learns faster. So it does in the paper.
+        learns faster; by default at the paper's rate.
         """
         if form != "graph":
             return self

@@ -39,15 +39,15 @@ def load_models(
     config, edges = run.config, run.adjacency.binary
     if xla is not None:
         config = dataclasses.replace(config, xla=xla)
-    crosses = crosses or weighed_crosses(run, dataset.encoding)
+    forms = run.manifest["forms"]
+    facts = {form: Facts.of(dataset, config.of_form(form)) for form in set(forms)}
+    if CROSSES in forms:
+        crosses = crosses or weighed_crosses(run, dataset.encoding)
+        facts[CROSSES] = facts[CROSSES].with_crosses(crosses)
     given = None if config.after == "nothing" else edges
     models = []
-    for path, form in zip(run.member_paths(), run.manifest["forms"], strict=True):
-        own = config.of_form(form)
-        facts = Facts.of(dataset, own)
-        if form == CROSSES:
-            facts = facts.with_crosses(crosses)
-        model = build_fives(own, facts, edges=given)
+    for path, form in zip(run.member_paths(), forms, strict=True):
+        model = build_fives(config.of_form(form), facts[form], edges=given)
         tf.train.Checkpoint(model=model).read(path).assert_existing_objects_matched()
         models.append(model)
     return models
