@@ -6,21 +6,26 @@ import keras
 import tensorflow as tf
 
 from fives_tf.models.embedded import Drop, EmbeddedModel, Network, Parameter
-from fives_tf.models.layers import attention, attention_parameters, project
+from fives_tf.models.layers import attend, project
 
 _SLOPE = 0.01  # of the leaky rectifier
+_PROJECTIONS = ("query", "key", "value")
 _GATES = ("update", "reset", "candidate")
 
 
 class FiGNN(EmbeddedModel):
     """Fi-GNN (Li et al., CIKM 2019) as the paper has it; no public code has all of its parts.
 
-    A block of self-attention, that of AutoInt, gives the nodes' first states h(1). From them come
-    the weights of the edges, w_ij = softmax over j != i of LeakyReLU(u . [h_i : h_j]). In each step
-    a gated recurrent unit takes a_i = W_in,i (sum_j w_ij W_out,j h_j) + b to node i, and h(1) is
-    added. The logit is the sum of the nodes' scores, each times its weight, a sigmoid of a
-    projection of all nodes side by side. Dropout is on the embeddings and on h(1); on the states of
-    all steps it would keep the network from learning.
+    The nodes' first states h(1) are the rectified outputs of self-attention over the embeddings,
+    whose projections have no bias. From h(1) come the weights of the edges, w_ij = softmax over
+    j != i of LeakyReLU(u . [h_i : h_j]). In each step a gated recurrent unit takes
+    a_i = W_in,i (sum_j w_ij W_out,j h_j) + b to node i, and h(1) is added. The logit is the sum of
+    the nodes' scores, each times its weight, a sigmoid of a projection of all nodes side by side.
+    Dropout is on the embeddings and on h(1).
+
+    The authors' code has AutoInt's block of self-attention in place of the first step. Its
+    normalization makes first embeddings, however small, as strong as learned ones: on the sample
+    of Criteo that kept the network from learning at all.
     """
 
     settings = ("layers", "heads")
@@ -32,7 +37,6 @@ class FiGNN(EmbeddedModel):
         dim: int = 16,
         layers: int = 3,
         heads: int = 2,
-        stddev: float = 0.1,
         **options: Any,
     ):
         """Makes the variables.
@@ -43,13 +47,11 @@ class FiGNN(EmbeddedModel):
             dim: The dimension of the embedding and of the nodes' states.
             layers: The number of steps.
             heads: The number of heads of the self-attention, a divisor of `dim`.
-            stddev: The standard deviation of the first embeddings. If they are much smaller than a
-                step of the biases beside them, the first steps may shut all rectifiers for good.
             **options: See `EmbeddedModel`.
         """
         glorot = keras.initializers.GlorotUniform
         parameters = [
-            *attention_parameters(0, dim, dim),
+            *(Parameter(name, (dim, dim), glorot) for name in _PROJECTIONS),
             Parameter("edge_from", (dim, 1), glorot),
             Parameter("edge_to", (dim, 1), glorot),
             Parameter("outward", (fields, dim, dim), glorot),
@@ -62,12 +64,13 @@ class FiGNN(EmbeddedModel):
             parameters.append(Parameter(f"{gate}_input", (dim, dim), glorot))
             parameters.append(Parameter(f"{gate}_state", (dim, dim), _orthogonal))
             parameters.append(Parameter(f"{gate}_bias", (dim,)))
-        super().__init__(parameters, fields, *args, dim=dim, stddev=stddev, **options)
+        super().__init__(parameters, fields, *args, dim=dim, **options)
         self._steps, self._heads = layers, heads
 
     def logit(self, nodes: tf.Tensor, network: Network, drop: Drop, training: bool) -> tf.Tensor:
         """See `EmbeddedModel.logit`."""
-        first = state = drop(attention(nodes, 0, network, self._heads), 1)
+        attended = (project(nodes, network[name]) for name in _PROJECTIONS)
+        first = state = drop(tf.nn.relu(attend(*attended, self._heads)), 1)
         edges = _edges(first, network)
         for _ in range(self._steps):
             sent = _by_field(state, network["outward"])

@@ -70,9 +70,8 @@ def attention_parameters(layer: int, inputs: int, width: int) -> list[Parameter]
 def attention(nodes: tf.Tensor, layer: int, network: Network, heads: int) -> tf.Tensor:
     """A block of self-attention as the code of AutoInt's authors has it: [batch, nodes, width].
 
-    Queries, keys, values and the residual are projections with bias and rectifier. Each head makes
-    of every node a mean of all values, by the weights softmax(Q K^T / sqrt(d)), d the width of a
-    head. The rectified sum of heads and residual is normalized, with scale and shift.
+    Queries, keys, values and the residual are projections with bias and rectifier. The rectified
+    sum of what `attend` gives and the residual is normalized, with scale and shift.
 
     Args:
         nodes: The nodes, [batch, nodes, inputs].
@@ -80,10 +79,26 @@ def attention(nodes: tf.Tensor, layer: int, network: Network, heads: int) -> tf.
         network: The parameters.
         heads: The number of heads.
     """
-    query, key, value, residual = (
+    *attended, residual = (
         tf.nn.relu(project(nodes, network[f"{name}_{layer}"]) + network[f"{name}_bias_{layer}"])
         for name in _PROJECTIONS
     )
+    joined = tf.nn.relu(attend(*attended, heads) + residual)
+    return _normalized(joined) * network[f"scale_{layer}"] + network[f"shift_{layer}"]
+
+
+def attend(query: tf.Tensor, key: tf.Tensor, value: tf.Tensor, heads: int) -> tf.Tensor:
+    """What self-attention makes of every node, the heads side by side: [batch, nodes, width].
+
+    Each head makes a mean of all values, by the weights softmax(Q K^T / sqrt(d)), d the width of a
+    head.
+
+    Args:
+        query: The queries, [batch, nodes, width].
+        key: The keys.
+        value: The values.
+        heads: The number of heads.
+    """
     count, width = query.shape[1:]
 
     def split(values: tf.Tensor) -> tf.Tensor:
@@ -91,8 +106,7 @@ def attention(nodes: tf.Tensor, layer: int, network: Network, heads: int) -> tf.
 
     scores = tf.matmul(split(query), split(key), transpose_b=True) * (width / heads) ** -0.5
     found = tf.transpose(tf.matmul(tf.nn.softmax(scores), split(value)), [0, 2, 1, 3])
-    joined = tf.nn.relu(tf.reshape(found, [-1, count, width]) + residual)
-    return _normalized(joined) * network[f"scale_{layer}"] + network[f"shift_{layer}"]
+    return tf.reshape(found, [-1, count, width])
 
 
 def project(nodes: tf.Tensor, kernel: tf.Tensor) -> tf.Tensor:

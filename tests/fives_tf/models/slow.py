@@ -106,25 +106,32 @@ def fm(values, nodes, training=False):
     ]
 
 
-def attend(values, row, layer, heads):
-    """A block of self-attention on the nodes of a row."""
-
-    def project(name):
-        kernel, bias = values[f"{name}_{layer}"], values[f"{name}_bias_{layer}"]
-        return [np.maximum(node @ kernel + bias, 0.0) for node in row]
-
-    query, key, value, residual = map(project, ("query", "key", "value", "residual"))
-    width = len(query[0])
-    own = width // heads
+def attend(query, key, value, heads):
+    """What self-attention makes of the nodes of a row."""
+    own = len(query[0]) // heads
     outputs = []
-    for i in range(len(row)):
+    for i in range(len(query)):
         parts = []
         for head in range(heads):
             part = slice(head * own, (head + 1) * own)
             scores = [np.exp(query[i][part] @ one[part] / np.sqrt(own)) for one in key]
             mean = sum(s * one[part] for s, one in zip(scores, value, strict=True)) / sum(scores)
             parts.extend(mean)
-        joined = np.maximum(np.array(parts) + residual[i], 0.0)
+        outputs.append(np.array(parts))
+    return outputs
+
+
+def attention_block(values, row, layer, heads):
+    """A block of AutoInt on the nodes of a row."""
+
+    def project(name):
+        kernel, bias = values[f"{name}_{layer}"], values[f"{name}_bias_{layer}"]
+        return [np.maximum(node @ kernel + bias, 0.0) for node in row]
+
+    attended = attend(*map(project, ("query", "key", "value")), heads)
+    outputs = []
+    for one, residual in zip(attended, project("residual"), strict=True):
+        joined = np.maximum(one + residual, 0.0)
         normal = (joined - joined.mean()) / np.sqrt(joined.var() + 1e-8)
         outputs.append(normal * values[f"scale_{layer}"] + values[f"shift_{layer}"])
     return outputs
@@ -134,7 +141,7 @@ def autoint(values, nodes, training=False, layers=2, heads=2):
     logits = []
     for row in nodes:
         for layer in range(layers):
-            row = attend(values, row, layer, heads)
+            row = attention_block(values, row, layer, heads)
         logits.append(np.concatenate(row) @ values["readout"][:, 0])
     return logits
 
@@ -145,7 +152,8 @@ def fignn(values, nodes, training=False, steps=2, heads=2):
 
     logits = []
     for row in nodes:
-        first = state = attend(values, row, 0, heads)
+        projected = ([node @ values[name] for node in row] for name in ("query", "key", "value"))
+        first = state = [np.maximum(one, 0.0) for one in attend(*projected, heads)]
         edges = np.zeros((FIELDS, FIELDS))
         for i in range(FIELDS):
             for j in range(FIELDS):
