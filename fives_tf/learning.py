@@ -26,7 +26,7 @@ SEARCHED = "searched"  # the form of the search, where there is no choice
 CROSSES, TABLE, GRAPH = FORMS
 _WORDS = {
     CROSSES: "with weights for crosses",
-    TABLE: "without",
+    TABLE: "without weights for crosses",
     GRAPH: "the graph alone",
 }
 

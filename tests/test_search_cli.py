@@ -67,7 +67,7 @@ CHOICES = (
     "10 crosses",
     "30 crosses",
     "with weights for crosses",
-    "without",
+    "without weights for crosses",
     "the graph alone",
 )
 
