@@ -81,22 +81,23 @@ def generate(
 def _autocross(source: "Source", count: int, order: int, seed: int) -> "list[Cross]":
     """Learns the regression on the fields that AutoCross starts from, and searches."""
     from fives_tf.config import FitConfig
-    from fives_tf.generators.autocross import autocross_crosses, rows_to_read
+    from fives_tf.generators.autocross import autocross_crosses, divided, rows_to_read
     from fives_tf.models.build import Facts, first_order
     from fives_tf.search import working
     from fives_tf.training.regression import fit_regression
 
-    dataset = source.dataset
+    dataset, most = source.dataset, rows_to_read(source.dataset.encoding, count, order)
+    learned, judge = divided(source.arrays("train", most), seed)
+    # The rows that decide must be as new to the regression as they are to the crosses.
+    part = source.holding({"train": learned, "valid": source.arrays("valid", most)})
     with tempfile.TemporaryDirectory() as directory:
         config = FitConfig(model="lr", seed=seed, strategy="one", xla=False)
         with working(directory, config):
-            config = config.resolve(dataset.split("train").rows)
-            facts = Facts.of(dataset, config)
-            model, _ = fit_regression(config, facts, source, directory)
+            config = config.resolve(len(learned[1]))
+            model, _ = fit_regression(config, Facts.of(dataset, config), part, directory)
             fitted = first_order(model)
-    most = rows_to_read(dataset.encoding, count, order)
-    parts = []
-    for split, limit in zip(("train", "valid"), most, strict=True):
-        ids, label = source.arrays(split, limit)
-        parts.append((ids, label, fitted.weights[ids].sum(axis=1) + fitted.bias))
-    return autocross_crosses(dataset.encoding, *parts, count, order, seed)
+    rows = (
+        (ids, label, fitted.weights[ids].sum(axis=1) + fitted.bias)
+        for ids, label in (learned, judge)
+    )
+    return autocross_crosses(dataset.encoding, *rows, count, order, seed)

@@ -14,7 +14,9 @@ What differs:
 - The first block has `field_wise.BLOCK` rows at least. The paper has data for so many blocks that
   one candidate is left at the end; here several may be, and the best of them wins.
 - Values that occur once in the rows share a weight, as in `fives fit`.
-- The search ends when no candidate lowers the log loss of the validation rows.
+- The rows that decide are a part of train, as in Alink's implementation. So the validation rows, of
+  which hundreds of comparisons would leave nothing, can still say how many crosses are worth it.
+- The search ends when no candidate lowers the log loss of the rows that decide.
 """
 
 from collections.abc import Collection, Iterable, Sequence
@@ -29,6 +31,7 @@ from fives_tf.generators.field_wise import Base, FieldWise, block_rows, successi
 from fives_tf.generators.places import Places, named, single_fields, unions
 
 STRENGTH = 3.0
+LEARNED = 0.8  # of the rows; the others decide
 MOST_ROWS = 1_000_000
 MEMORY = 2 << 30
 _CELL = 12  # bytes of a row of a candidate: its value, and up to half of a value's weight
@@ -38,7 +41,7 @@ _DENSE = 4  # combinations for each row up to which a table of them is faster th
 def autocross_crosses(
     encoding: Encoding,
     train: tuple[np.ndarray, np.ndarray, np.ndarray],
-    valid: tuple[np.ndarray, np.ndarray, np.ndarray],
+    judge: tuple[np.ndarray, np.ndarray, np.ndarray],
     count: int,
     order: int,
     seed: int = 0,
@@ -50,7 +53,7 @@ def autocross_crosses(
         encoding: The encoding of the fields.
         train: The global ids, [rows, fields], the labels and the model's logits of the rows that
             weights are learned from.
-        valid: The same of the rows that decide.
+        judge: The same of the rows that decide.
         count: How many crosses to find at most.
         order: Their highest order.
         seed: Decides the order in which rows are learned from.
@@ -60,12 +63,12 @@ def autocross_crosses(
 
     Returns:
         The crosses in the order in which they were found; the score is by how much each lowered the
-        log loss of the validation rows.
+        log loss of the rows that decide.
     """
     shuffled = np.random.default_rng(seed).permutation(len(train[1]))
     train_ids, *train_rest = (part[shuffled] for part in train)
-    values = Values(encoding, train_ids, valid[0])
-    bases = [Base(label, logit.astype(np.float64)) for label, logit in (train_rest, valid[1:])]
+    values = Values(encoding, train_ids, judge[0])
+    bases = [Base(label, logit.astype(np.float64)) for label, logit in (train_rest, judge[1:])]
     features = keep_granularities(encoding, values, *bases, strength)
     crosses = []
     with progress.view("autocross", count, unit="crosses") as view:
@@ -83,16 +86,25 @@ def autocross_crosses(
             bases = [base.plus(one) for base, one in zip(bases, added, strict=True)]
             features.append(found[best])
             crosses.append(named(found[best], before - after, encoding))
-            view.update(len(crosses), suffix=f"log loss {after:.5f} on valid")
+            view.update(len(crosses), suffix=f"log loss {after:.5f}")
     return crosses
 
 
-def rows_to_read(encoding: Encoding, count: int, order: int) -> tuple[int, int]:
-    """How many rows of train and of valid the search takes at most, so that they fit in memory."""
+def divided(
+    rows: tuple[np.ndarray, np.ndarray], seed: int
+) -> tuple[tuple[np.ndarray, np.ndarray], tuple[np.ndarray, np.ndarray]]:
+    """Divides ids and labels at random: the rows to learn from, and the rows to judge by."""
+    ids, label = rows
+    places = np.random.default_rng([seed, 1]).permutation(len(label))
+    learned = places < round(LEARNED * len(label))
+    return (ids[learned], label[learned]), (ids[~learned], label[~learned])
+
+
+def rows_to_read(encoding: Encoding, count: int, order: int) -> int:
+    """How many rows the search takes at most, so that they fit in memory."""
     pairs = len(unions(single_fields(encoding), single_fields(encoding), encoding))
     later = count * len(encoding.fields) if order > 2 else 0
-    rows = MEMORY // (_CELL * (pairs + later))
-    return min(rows * 4 // 5, MOST_ROWS), min(rows // 5, MOST_ROWS)
+    return min(MEMORY // (_CELL * (pairs + later)), MOST_ROWS)
 
 
 def candidates(features: Collection[Places], encoding: Encoding, order: int) -> list[Places]:
@@ -103,7 +115,7 @@ def candidates(features: Collection[Places], encoding: Encoding, order: int) -> 
 
 
 def keep_granularities(
-    encoding: Encoding, values: "Values", train: Base, valid: Base, strength: float
+    encoding: Encoding, values: "Values", train: Base, judge: Base, strength: float
 ) -> list[Places]:
     """The fields, and of those that are made of one column the better half.
 
@@ -111,7 +123,7 @@ def keep_granularities(
     """
     rate = train.label.mean(dtype=np.float64)
     bias = np.log(rate / (1 - rate))
-    train, valid = (Base(base.label, np.full(len(base.label), bias)) for base in (train, valid))
+    train, judge = (Base(base.label, np.full(len(base.label), bias)) for base in (train, judge))
     columns: dict[str, list[Places]] = {}
     for (place,) in single_fields(encoding):
         columns.setdefault(encoding.fields[place].column, []).append((place,))
@@ -119,7 +131,7 @@ def keep_granularities(
     def loss(field: Places) -> float:
         learner = FieldWise(*values.of(field), strength)
         learner.learn(train, 0, len(train.label))
-        return learner.loss(valid)
+        return learner.loss(judge)
 
     kept: list[Places] = []
     for siblings in columns.values():
@@ -131,9 +143,9 @@ def keep_granularities(
 class Values:
     """Which value of a feature each row has, for any feature, found once and kept."""
 
-    def __init__(self, encoding: Encoding, train: np.ndarray, valid: np.ndarray):
+    def __init__(self, encoding: Encoding, train: np.ndarray, judge: np.ndarray):
         """Takes the global ids of the rows to learn from and to judge by."""
-        self._columns = np.ascontiguousarray(np.concatenate([train, valid]).T.astype(np.int32))
+        self._columns = np.ascontiguousarray(np.concatenate([train, judge]).T.astype(np.int32))
         self._columns -= np.array(encoding.offsets, np.int32)[:, None]
         self._sizes = [field.size for field in encoding.fields]
         self._train = len(train)

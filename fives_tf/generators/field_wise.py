@@ -45,16 +45,16 @@ class FieldWise:
     0, which stands for all that are too rare, has a weight like the others.
     """
 
-    def __init__(self, train: np.ndarray, valid: np.ndarray, strength: float):
+    def __init__(self, train: np.ndarray, judge: np.ndarray, strength: float):
         """Starts with weights of 0.
 
         Args:
             train: The values of the rows to learn from, from 0 on.
-            valid: Those of the rows to judge by.
+            judge: Those of the rows to judge by.
             strength: The strength of the L2 penalty, beside the sum of the loss over rows.
         """
-        self._train, self._valid = train, valid
-        size = int(max(train.max(initial=0), valid.max(initial=0))) + 1
+        self._train, self._judge = train, judge
+        size = int(max(train.max(initial=0), judge.max(initial=0))) + 1
         self.weights = np.zeros(size)
         self._curvature, self._error = np.full(size, float(strength)), np.zeros(size)
 
@@ -73,11 +73,11 @@ class FieldWise:
 
     def loss(self, base: Base) -> float:
         """The log loss of the rows to judge by."""
-        return base.loss(self.weights[self._valid])
+        return base.loss(self.weights[self._judge])
 
     def added(self) -> tuple[np.ndarray, np.ndarray]:
         """What it adds to the logits of the rows to learn from and to judge by."""
-        return self.weights[self._train], self.weights[self._valid]
+        return self.weights[self._train], self.weights[self._judge]
 
 
 def block_rows(rows: int, candidates: int) -> int:
@@ -90,18 +90,18 @@ def block_rows(rows: int, candidates: int) -> int:
 
 
 def successive_halving(
-    candidates: Sequence[FieldWise], train: Base, valid: Base, block: int
+    candidates: Sequence[FieldWise], train: Base, judge: Base, block: int
 ) -> int:
     """The place of the candidate that lowers the log loss most; it has learned from all rows.
 
-    All learn from the first block of rows. The better half by the log loss on valid goes on, with
-    twice as many of the rows that follow, and so on. If the rows end while several are left, the
-    best of these wins.
+    All learn from the first block of rows. The half with the lower log loss goes on, with twice as
+    many of the rows that follow, and so on. If the rows end while several are left, the best of
+    these wins.
 
     Args:
         candidates: Features that have learned nothing yet, one at least.
         train: The rows to learn from.
-        valid: The rows to judge by.
+        judge: The rows to judge by.
         block: The rows of the first round.
     """
     left, first, rows = list(range(len(candidates))), 0, len(train.label)
@@ -110,7 +110,7 @@ def successive_halving(
         losses = {}
         for place in left:
             candidates[place].learn(train, first, last)
-            losses[place] = candidates[place].loss(valid)
+            losses[place] = candidates[place].loss(judge)
         left.sort(key=lambda place: losses[place])
         if last == rows:
             return left[0]

@@ -5,8 +5,9 @@ was stopped goes on at any step with the very batches that it would have seen.
 """
 
 import contextlib
+import copy
 import os
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 
@@ -20,6 +21,7 @@ from fives_tf.training.strategy import Place
 
 MEMORY = 2 << 30
 BUFFER = 65_536
+_HOST = "CPU:0"  # where tf.data runs; the memory of a GPU is for the model
 _NUMBER = 4  # bytes of an id, and of a label
 _BLOCK = 4096  # records that are parsed at a time where no batch is asked for
 _OPEN = 8  # shards that are read in turns
@@ -75,12 +77,23 @@ class Source:
         self.skipped: tuple[CorruptShard, ...] = ()
         if skip_corrupt:
             self.skipped = self._find_corrupt()
-        self.held = self.rows(list(dataset.splits)) * (self.fields + 1) * _NUMBER <= memory
         self._held: dict[str, Rows] = {}
+        self.held = self.rows(list(dataset.splits)) * (self.fields + 1) * _NUMBER <= memory
+
+    def holding(self, rows: Mapping[str, tuple[np.ndarray, np.ndarray]]) -> "Source":
+        """A source of the same dataset that holds these rows, ids and labels, as its splits."""
+        source = copy.copy(self)
+        with tf.device(_HOST):
+            source._held = {split: tuple(map(tf.constant, own)) for split, own in rows.items()}
+        source.held = True
+        return source
 
     def rows(self, splits: Sequence[str]) -> int:
         """The number of rows of some splits together."""
-        return _rows(self.shards(splits))
+        return sum(
+            len(self._held[split][1]) if split in self._held else _rows(self.shards([split]))
+            for split in splits
+        )
 
     def files(self, shards: Sequence[Shard]) -> tf.Tensor:
         """The paths of shards."""
@@ -214,7 +227,7 @@ class Source:
         if limit is not None:
             records = records.take(limit)
         blocks = records.batch(_BLOCK).map(self.parse)
-        with tf.device("CPU:0"):  # where tf.data runs; the memory of a GPU is for the model
+        with tf.device(_HOST):
             ids, label = [tf.zeros([0, self.fields], tf.int32)], [tf.zeros([0])]
             with self.reading():
                 for rows in _tuned(blocks):

@@ -12,6 +12,7 @@ from fives_tf.generators.autocross import (
     Values,
     autocross_crosses,
     candidates,
+    divided,
     keep_granularities,
     number_combinations,
     rows_to_read,
@@ -245,8 +246,17 @@ def test_it_ends_when_nothing_helps():
 def test_rows_are_fewer_where_there_are_many_fields():
     few = make_encoding({f"c{i}": (2,) for i in range(3)})
     many = make_encoding({f"c{i}": (2,) for i in range(40)})
-    assert rows_to_read(few, 10, 2) == (autocross.MOST_ROWS, autocross.MOST_ROWS)
-    train, valid = rows_to_read(many, 10, 2)
-    assert 100_000 < train < autocross.MOST_ROWS
-    assert valid == pytest.approx(train / 4, abs=1)
-    assert rows_to_read(many, 10, 3)[0] < train
+    assert rows_to_read(few, 10, 2) == autocross.MOST_ROWS
+    assert 100_000 < rows_to_read(many, 10, 2) < autocross.MOST_ROWS
+    assert rows_to_read(many, 10, 3) < rows_to_read(many, 10, 2)
+
+
+def test_a_fifth_of_the_rows_decides():
+    rows = np.arange(1000).reshape(500, 2), np.arange(500)
+    learned, judged = divided(rows, seed=3)
+    assert [len(number) for _, number in (learned, judged)] == [400, 100]
+    for ids, number in (learned, judged):
+        np.testing.assert_array_equal(ids[:, 0], 2 * number)
+    np.testing.assert_array_equal(np.sort(np.concatenate([learned[1], judged[1]])), rows[1])
+    np.testing.assert_array_equal(divided(rows, seed=3)[1][1], judged[1])
+    assert not np.array_equal(divided(rows, seed=4)[1][1], judged[1])

@@ -175,6 +175,19 @@ def test_an_empty_split_is_read_but_not_trained_on(tmp_path, memory):
         Batches(source, ["valid"], 2, seed=1)
 
 
+@MODES
+def test_a_source_may_hold_other_rows_as_its_splits(tmp_path, memory):
+    source = Source(write_dataset(tmp_path), memory=memory)
+    numbers = {"train": np.array([7, 3, 5]), "valid": np.array([110])}
+    part = source.holding({split: make_rows(own) for split, own in numbers.items()})
+    assert (part.held, part.rows(["train", "valid"])) == (True, 4)
+    assert sorted(take(Batches(part, ["train"], 3, seed=1), 1)[0]) == [3, 5, 7]
+    [(ids, _, (rows,))] = part.once(["train", "valid"], 8).as_numpy_iterator()
+    assert ids[:rows, 0].tolist() == [7, 3, 5, 110]
+    assert (source.held, source.rows(["train"])) == (memory > 0, 100)
+    assert len(source.arrays("train")[1]) == 100
+
+
 def test_rows_are_held_in_memory_if_they_fit(tmp_path):
     dataset = write_dataset(tmp_path)
     size = 126 * (FIELDS + 1) * 4
