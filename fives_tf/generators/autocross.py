@@ -93,10 +93,10 @@ def autocross_crosses(
 def divided(
     rows: tuple[np.ndarray, np.ndarray], seed: int
 ) -> tuple[tuple[np.ndarray, np.ndarray], tuple[np.ndarray, np.ndarray]]:
-    """Divides ids and labels at random: the rows to learn from, and the rows to judge by."""
+    """Divides ids and labels at random: rows to learn from, and one at least to judge by."""
     ids, label = rows
     places = np.random.default_rng([seed, 1]).permutation(len(label))
-    learned = places < round(LEARNED * len(label))
+    learned = places < min(round(LEARNED * len(label)), len(label) - 1)
     return (ids[learned], label[learned]), (ids[~learned], label[~learned])
 
 
@@ -121,7 +121,9 @@ def keep_granularities(
 
     Each is judged by the log loss of a field-wise regression beside a bias; one at least is kept.
     """
-    rate = train.label.mean(dtype=np.float64)
+    # Few rows may all have a click, or none.
+    least = 0.5 / len(train.label)
+    rate = np.clip(train.label.mean(dtype=np.float64), least, 1 - least)
     bias = np.log(rate / (1 - rate))
     train, judge = (Base(base.label, np.full(len(base.label), bias)) for base in (train, judge))
     columns: dict[str, list[Places]] = {}

@@ -260,3 +260,14 @@ def test_a_fifth_of_the_rows_decides():
     np.testing.assert_array_equal(np.sort(np.concatenate([learned[1], judged[1]])), rows[1])
     np.testing.assert_array_equal(divided(rows, seed=3)[1][1], judged[1])
     assert not np.array_equal(divided(rows, seed=4)[1][1], judged[1])
+    assert [len(number) for _, number in divided((rows[0][:2], rows[1][:2]), 0)] == [1, 1]
+
+
+@pytest.mark.parametrize("click", [0, 1])
+def test_few_rows_may_be_of_one_class(click):
+    encoding = make_encoding({"n": (2, 3), "b": (2,)})
+    train = (draw_ids(encoding, 9, seed=1), np.full(9, click, np.float32), np.zeros(9))
+    judge = (draw_ids(encoding, 3, seed=2), np.full(3, click, np.float32), np.zeros(3))
+    with np.errstate(all="raise"):
+        crosses = autocross_crosses(encoding, train, judge, count=5, order=2)
+    assert all(cross.score > 0 for cross in crosses)
