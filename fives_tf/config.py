@@ -44,7 +44,7 @@ class Regression:
     """
 
     optimizer: str = "lazy_adam"
-    rate: float = 1e-2
+    rate: float = 3e-2
     l1: float = 0.0
     l2: float | None = None
 
@@ -282,13 +282,13 @@ class FitConfig:
     )
     refit: bool = flag(True, "at last learn from train and valid together, as many epochs")
     optimizer: str = choice(
-        "ftrl",
-        "optimizer of a logistic regression: FTRL-Proximal, whose rates fall by themselves, or "
-        "lazy Adam, whose rate falls to 0",
-        ("ftrl", "lazy_adam"),
+        "lazy_adam",
+        "optimizer of a logistic regression: lazy Adam, whose rate falls to 0, or FTRL-Proximal, "
+        "whose rates fall by themselves",
+        ("lazy_adam", "ftrl"),
     )
     rate: float | None = number(
-        None, "learning rate; default: 0.1 for ftrl, 0.01 for lazy_adam, 0.001 but for lr", 1e-9
+        None, "learning rate; default: 0.03 for lazy_adam, 0.1 for ftrl, 0.001 but for lr", 1e-9
     )
     l1: float = number(
         0.0, "penalty l1 * sum of absolute weights beside the mean loss; for lr with ftrl"

@@ -26,7 +26,7 @@ from fives_tf.models.wide_deep import WideDeep
 from fives_tf.training.optimizers import make_optimizer
 
 # Strengths of L2 for a logistic regression, as parts of a row's loss: scikit-learn's 1 / C.
-PENALTIES = (0.2, 0.5, 1.0, 2.0, 5.0, 10.0, 20.0, 50.0, 100.0, 200.0)
+PENALTIES = (0.05, 0.2, 0.5, 1.0, 2.0, 5.0, 10.0, 20.0, 50.0, 100.0)
 # What to try with crosses: multiples of the penalty that was best without, and how many times as
 # strong that on crosses is. They have far more values, of fewer rows each.
 NEAR_PENALTIES, CROSS_FACTORS = (0.5, 1.0, 2.0, 5.0), (1.0, 3.0, 10.0)
