@@ -13,6 +13,7 @@ from fives_tf.config import FTRL_RATE, Config, FitConfig, SearchConfig
 from fives_tf.cross_encoding import CrossEncoding
 from fives_tf.dataset import Dataset
 from fives_tf.frequency import coarse_rows, frequencies
+from fives_tf.gain import STRENGTHS
 from fives_tf.models.autofis import MOST_FIRST_GATE, AutoFIS
 from fives_tf.models.autoint import AutoInt
 from fives_tf.models.base import ClickModel, CrossPenalty, replicas
@@ -27,9 +28,8 @@ from fives_tf.training.optimizers import make_optimizer
 
 # Strengths of L2 for a logistic regression, as parts of a row's loss: scikit-learn's 1 / C.
 PENALTIES = (0.05, 0.2, 0.5, 1.0, 2.0, 5.0, 10.0, 20.0, 50.0, 100.0)
-# What to try with crosses: multiples of the penalty that was best without, and how many times as
-# strong that on crosses is. They have far more values, of fewer rows each.
-NEAR_PENALTIES, CROSS_FACTORS = (0.5, 1.0, 2.0, 5.0), (1.0, 3.0, 10.0)
+# What to try on fields beside crosses: multiples of the penalty that was best without any.
+NEAR_PENALTIES = (1.0, 3.0)
 FTRL_BETA = 0.1  # what keeps the first steps of FTRL small, as a part of a row's gradient
 BIAS_RATE = 1e-2  # of the bias beside it, which falls to 0
 # Of networks, unless the configuration says otherwise.
@@ -137,9 +137,14 @@ class Penalty(NamedTuple):
     crosses: float
 
     @classmethod
-    def near(cls, fields: float) -> "list[Penalty]":
-        """The penalties to try with crosses, where one is best without any."""
-        return [cls(fields * n, fields * n * f) for n in NEAR_PENALTIES for f in CROSS_FACTORS]
+    def near(cls, fields: float, rows: int) -> "list[Penalty]":
+        """The penalties to try with crosses, where one is best without any.
+
+        Args:
+            fields: The one that is best.
+            rows: The number of train rows.
+        """
+        return [cls(fields * n, one / rows) for n in NEAR_PENALTIES for one in STRENGTHS]
 
 
 @dataclass(frozen=True, eq=False)

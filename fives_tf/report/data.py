@@ -51,9 +51,7 @@ def build(
         "created": datetime.now(UTC).isoformat(timespec="seconds"),
         "title": title or _title(dataset),
         "headline": _headline(run, dataset, models),
-        "crosses": found.judge(
-            shown, dataset.encoding, train, valid, models.strength, models.crosses
-        ),
+        "crosses": found.judge(shown, dataset.encoding, train, valid, models.crosses),
         "adjacency": edges.adjacency_part(adjacency),
         "history": course.history(run, adjacency),
         "curves": course.curves(run),

@@ -12,7 +12,7 @@ from fives_tf.cross_encoding import CrossField
 from fives_tf.cross_fitting import fit_crosses
 from fives_tf.crosses import Cross, best_of_orders, by_gain, with_auc
 from fives_tf.encoding import FIRST_VALUE, Encoding
-from fives_tf.gain import newton_weights, sigmoid
+from fives_tf.gain import held_out_gain, newton_weights, sigmoid
 from fives_tf.generators.information import entropy, expected_entropy
 from fives_tf.report.names import value_name
 from fives_tf.report.numbers import rounded
@@ -59,7 +59,6 @@ def judge(
     encoding: Encoding,
     train: Rows,
     valid: Rows,
-    strength: float,
     used: set[str],
 ) -> list[dict[str, Any]]:
     """What a report says of each cross.
@@ -69,7 +68,6 @@ def judge(
         encoding: The encoding of their fields.
         train: The rows that values and weights are learned from.
         valid: The rows that a lift is measured on.
-        strength: The strength of the L2 penalty on the weights of a cross.
         used: The names of those that the light model has weights for.
     """
     fields = [field.name for field in encoding.fields]
@@ -83,7 +81,8 @@ def judge(
             fitted = fit_crosses([cross], encoding, [train.ids])
             field, offset = fitted.fields[0], fitted.offsets[0]
             own, other = (fitted.encode_one(0, part.ids) - offset for part in (train, valid))
-            weights = newton_weights(own, train.label, train.logit, strength, field.size)
+            rows = own, train.label, train.logit
+            weights = newton_weights(*rows, held_out_gain(*rows).strength, field.size)
             found.append(
                 rounded(
                     {

@@ -37,7 +37,6 @@ class Judged:
         layers: The AUC of each layer of FIVES alone.
         crosses: The names of the crosses that the light model has weights for.
         base: The logistic regression that has learned from train alone.
-        strength: The strength of its penalty, as a part of a row's loss.
     """
 
     split: str
@@ -46,7 +45,6 @@ class Judged:
     layers: list[float]
     crosses: set[str]
     base: LogisticRegression
-    strength: float
 
 
 def judge(run: Run, dataset: Dataset, source: Source) -> Judged:
@@ -87,7 +85,6 @@ def judge(run: Run, dataset: Dataset, source: Source) -> Judged:
         layers,
         crosses={field.cross.name for field in light.crosses.fields} if light else set(),
         base=base,
-        strength=penalty.fields * facts.rows,
     )
 
 

@@ -18,7 +18,7 @@ from fives_tf.cross_encoding import CrossEncoding
 from fives_tf.cross_fitting import fit_crosses
 from fives_tf.crosses import Cross, best_of_orders, by_gain, with_figures
 from fives_tf.encoding import Encoding
-from fives_tf.gain import held_out_gain
+from fives_tf.gain import held_out_gain, tell_the_same
 from fives_tf.models.build import Facts, FirstOrder, Penalty, first_order
 from fives_tf.models.lr import LogisticRegression
 from fives_tf.training.batches import Source
@@ -120,7 +120,7 @@ class Crossing:
             self._source,
             self._directory,
             f"crosses-{len(crosses.fields)}",
-            Penalty.near(first_order(base).penalty.fields),
+            Penalty.near(first_order(base).penalty.fields, self._facts.rows),
         )
 
     def refit(self, chosen: Crossed) -> Crossed:
@@ -197,20 +197,24 @@ class Crossing:
         """The crosses with how much they lower the log loss of held-out rows.
 
         The regression has learned from these rows, so the gains are small, but their order tells.
+        Of crosses that tell the rows apart in the same way the first one stays.
         """
         ids, label = self._source.arrays("train", SAMPLE)
-        half = len(ids) // 2
         logit = regression_logits(base, ids)
-        strength = first_order(base).penalty.fields * self._facts.rows
+
+        def values(cross: Cross) -> np.ndarray:
+            encoding = fit_crosses([cross], self._encoding, [ids])
+            return encoding.encode_one(0, ids) - encoding.offsets[0]
+
+        known: dict[float, Cross] = {}
         with progress.view("rank", len(crosses), unit="crosses") as view:
             for done, cross in enumerate(crosses, start=1):
-                encoding = fit_crosses([cross], self._encoding, [ids])
-                own = encoding.encode_one(0, ids) - encoding.offsets[0]
-                fitted, held_out = zip(
-                    *(np.split(part, [half]) for part in (own, label, logit)), strict=True
-                )
-                gain = held_out_gain(fitted, held_out, strength)
+                own = values(cross)
+                gain = held_out_gain(own, label, logit).gain
                 view.update(done)
+                if gain in known and tell_the_same(own, values(known[gain])):
+                    continue
+                known[gain] = cross
                 yield dataclasses.replace(cross, gain=gain)
 
 

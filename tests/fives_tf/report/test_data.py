@@ -52,8 +52,7 @@ def test_the_headline_has_the_figures_of_an_evaluation(run, report):
 def test_the_regression_is_one_of_the_same_rows(run, report, tmp_path):
     import fives_tf
 
-    # The search's own way to learn a regression, by another command.
-    config = {"batch": 256, "lr_epochs": 2, "optimizer": "lazy_adam", "rate": 0.01, "xla": False}
+    config = {"batch": 256, "lr_epochs": 2, "xla": False}
     fitted = fives_tf.fit(run.dataset(), tmp_path / "fit", **config).run
     expected = evaluate(fitted, "test").evaluation
     [lr] = [model for model in report["headline"]["models"] if model["key"] == "lr"]

@@ -6,6 +6,7 @@ from collections import Counter
 import numpy as np
 import pytest
 
+from fives_tf import gain
 from fives_tf.crosses import Cross
 from fives_tf.dataset import Dataset
 from fives_tf.report import found
@@ -32,7 +33,9 @@ def rows(dataset):
 @pytest.fixture(scope="module")
 def judged(dataset, rows):
     crosses = [Cross(("C1", "C2"), 0.9, 0.7, 0.01), Cross(("C1", "C2", "C3"), 0.2)]
-    return found.judge(crosses, dataset.encoding, *rows, STRENGTH, {"C1 x C2"})
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(gain, "STRENGTHS", (STRENGTH,))
+        return found.judge(crosses, dataset.encoding, *rows, {"C1 x C2"})
 
 
 def combinations(dataset, part, names):

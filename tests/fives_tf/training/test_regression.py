@@ -7,6 +7,7 @@ from fives_tf.config import SearchConfig
 from fives_tf.cross_fitting import fit_crosses
 from fives_tf.crosses import Cross
 from fives_tf.dataset import Dataset
+from fives_tf.gain import STRENGTHS
 from fives_tf.models.build import PENALTIES, Facts, Penalty, first_order
 from fives_tf.training.batches import Source
 from fives_tf.training.metrics import log_loss
@@ -47,9 +48,9 @@ def test_the_penalty_of_the_lowest_log_loss_on_valid_is_chosen(fitted):
 
 def test_penalties_with_crosses_are_sought_near_the_best_one_without(fitted, tmp_path):
     config, facts, source, *_ = fitted
-    near = Penalty.near(0.01)
-    assert Penalty(0.01, 0.01) in near
-    assert {round(one.crosses / one.fields) for one in near} == {1, 3, 10}
+    near = Penalty.near(0.01, facts.rows)
+    assert {one.fields for one in near} == {0.01, 0.03}
+    assert {round(one.crosses * facts.rows, 6) for one in near} == set(STRENGTHS)
     fields = [Cross(("C1", "C2"), 0.5)]
     crosses = fit_crosses(fields, source.dataset.encoding, [source.arrays("train")[0]])
     crossed = facts.with_crosses(crosses)
@@ -60,7 +61,9 @@ def test_penalties_with_crosses_are_sought_near_the_best_one_without(fitted, tmp
     sizes = {one: (weights[:, place] ** 2).sum() for place, one in enumerate(near)}
     for fields in {one.fields for one in near}:
         group = sorted((one for one in near if one.fields == fields), key=lambda one: one.crosses)
-        assert sizes[group[0]] > sizes[group[1]] > sizes[group[2]]
+        of_group = [sizes[one] for one in group]
+        assert of_group == sorted(of_group, reverse=True)
+        assert of_group[0] > 2 * of_group[-1]
 
 
 def test_the_refit_learns_from_valid_too(fitted):
