@@ -49,13 +49,16 @@ class Store:
     address: str
     credentials: str
 
+    def mistake(self, error: OSError) -> str | None:
+        """What a user can do about an error; None if it is one of the store itself."""
+        for pattern, reason in _REASONS.items():
+            if re.search(pattern, str(error), re.IGNORECASE):
+                return reason.format(**vars(self))
+        return None
+
     def explain(self, error: OSError) -> str:
         """What went wrong, and what to do about it."""
-        text = str(error)
-        for pattern, reason in _REASONS.items():
-            if re.search(pattern, text, re.IGNORECASE):
-                return reason.format(**vars(self))
-        return f"{self.name} fails ({text.splitlines()[0]})"
+        return self.mistake(error) or f"{self.name} fails ({str(error).splitlines()[0]})"
 
 
 # What errors of the libraries have in them, and what a user is told; the first that fits.
@@ -88,7 +91,7 @@ def remote(path: str) -> "Remote":
 
 @functools.cache
 def _connect(scheme: str, authority: str) -> "Remote":
-    """A store, once it has answered to requests that are not repeated for long."""
+    """A store, once it has answered; a mistake of the user is told without long repetition."""
     prefix, store = f"{scheme}://", _GOOGLE
     if scheme == "s3":
         settings = S3Settings.read(os.environ)
@@ -109,13 +112,22 @@ def _connect(scheme: str, authority: str) -> "Remote":
         with _telling(prefix, store):
             patient = hasty = fs.FileSystem.from_uri(f"{prefix}/")[0]
     root = f"{scheme}://{authority}"
-    with _telling(root, store):  # to list says why, if it is refused
-        hasty.get_file_info(
-            fs.FileSelector(f"{root[len(prefix) :]}/{_PROBE}", allow_not_found=True)
-        )
-    if not Remote(prefix, hasty, store).exists(root):
+    with _telling(root, store):
+        try:
+            found = _has_root(hasty, root[len(prefix) :])
+        except OSError as error:
+            if store.mistake(error):
+                raise
+            found = _has_root(patient, root[len(prefix) :])  # it is there, but busy
+    if not found:
         raise UserError(f"{root}: there is no such bucket; check its name, or create it.")
     return Remote(prefix, patient, store)
+
+
+def _has_root(system: fs.FileSystem, root: str) -> bool:
+    # To list says why, if it is refused.
+    system.get_file_info(fs.FileSelector(f"{root}/{_PROBE}", allow_not_found=True))
+    return _is_there(system.get_file_info(root or "/"))
 
 
 class Remote(Place):

@@ -194,6 +194,11 @@ def test_a_store_that_fails_for_a_while_is_asked_again(bucket, object_store):
     assert len(storage.sizes(bucket)) == 10
 
 
+def test_a_store_that_is_busy_at_first_is_asked_again(bucket, object_store):
+    object_store.fail(1.0, requests=6)  # more than a mistake is given
+    assert not storage.exists(f"{bucket}/a")
+
+
 def within_30_seconds(action):
     start = time.monotonic()
     message = refusal(action)
