@@ -258,7 +258,7 @@ class FitConfig:
     )
     top: int | None = integer(
         None,
-        "how many of --crosses to use, the first by `rank`; default: as many as are best on valid",
+        "how many of --crosses to use, the first by `rank`; default: as many as are best",
         1,
     )
     dim: int = integer(16, "dimension of the embedding; not for lr", 1)

@@ -2,7 +2,7 @@
 
 A logistic regression is learned with several penalties at once, other models with early stopping.
 Crosses are fields of any of them: those of a list that add most to a regression, and as many as are
-best on valid. At last, what was chosen is learned from train and valid together.
+best for it. At last, what was chosen is learned from train and valid together.
 """
 
 import os

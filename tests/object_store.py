@@ -9,10 +9,17 @@ from typing import Any
 
 import boto3
 from moto.server import DomainDispatcherApplication, create_backend_app
-from werkzeug.serving import make_server
+from werkzeug.serving import WSGIRequestHandler, make_server
 
 KEY, SECRET = "fives-key-id", "fives-very-secret"
 _FAULT = "<?xml version='1.0'?><Error><Code>{}</Code><Message>try again</Message></Error>"
+
+
+class _Quiet(WSGIRequestHandler):
+    """Tells nothing of the requests, of which there are thousands."""
+
+    def log_request(self, code: int | str = "-", size: int | str = "-") -> None:
+        """Leaves out the line of a request."""
 
 
 class ObjectStore:
@@ -28,7 +35,9 @@ class ObjectStore:
         self._rate, self._left, self._random = 0.0, 0, random.Random(1)
         self.refused = 0
         self._lock = threading.Lock()
-        self._server = make_server("127.0.0.1", 0, self._answer, threaded=True)
+        self._server = make_server(
+            "127.0.0.1", 0, self._answer, threaded=True, request_handler=_Quiet
+        )
         self.url = f"http://127.0.0.1:{self._server.server_port}"
         threading.Thread(target=self._server.serve_forever, daemon=True).start()
 

@@ -72,7 +72,9 @@ FORMS = {
     ],
 }
 # There are 14 crosses of order 2.
-ALL_STAGES = {"lr", "search", "crosses-10", "crosses-14", "from_scratch-crosses"}
+ALL_STAGES = {"lr", "search", "part-lr", "crosses-10", "crosses-14", "crosses"} | {
+    "from_scratch-crosses"
+}
 # On how many devices of one process each is searched.
 DEVICES = {"lazy_adam": [4, 2, 1], "adam": [4, 2, 1], "streamed": [1]}
 

@@ -61,7 +61,8 @@ def table(text: str) -> list[list[str]]:
     return [line.split("\t") for line in text.split("\n\n")[0].splitlines()]
 
 
-TRIED = {"crosses-10", "crosses-30", *(f"from_scratch-{form}" for form in FORMS)}
+CROSSED = {"part-lr", "crosses-10", "crosses-30", "crosses"}
+TRIED = CROSSED | {f"from_scratch-{form}" for form in FORMS}
 CHOICES = (
     "no crosses",
     "10 crosses",

@@ -13,7 +13,7 @@ from fives_tf.bench.render import Report, Table, beside
 from fives_tf.bench.session import Session
 from fives_tf.bench.summary import STARS, Runs, Summary, summarize, welch_lines
 
-COUNT = 100  # crosses of a generator, of which as many are used as are best on valid
+COUNT = 100  # crosses of a generator, of which as many are used as are best
 LABELS = {
     "lr": "LR",
     "random": "Random+LR",
@@ -107,7 +107,7 @@ def gather(
 def crossed_cell(
     session: Session, data: Data, lists: dict[tuple[str, int], _List], rank: str
 ) -> Cell | None:
-    """A regression with as many of the crosses as are best on valid; None without a list.
+    """A regression with as many of the crosses as are best; None without a list.
 
     Args:
         session: The session.

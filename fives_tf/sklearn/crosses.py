@@ -57,7 +57,7 @@ class FivesCrosses(TransformerMixin, FivesEstimator):
 
         Args:
             n_crosses: How many crosses to take, those of the greatest gain; or "auto", for as many
-                as are best for a logistic regression on validation rows, which may be none.
+                as are best for a logistic regression on held-out rows, which may be none.
             values: What the new columns hold. "ids" are integers: 0 if all fields of the cross are
                 missing, 1 for what is rare or new, from 2 on the combinations by falling count.
                 "text" is what `fives crosses --format sql` computes.

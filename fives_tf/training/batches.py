@@ -26,6 +26,7 @@ _NUMBER = 4  # bytes of an id, and of a label
 _BLOCK = 4096  # records that are parsed at a time where no batch is asked for
 _OPEN = 8  # shards that are read in turns
 _EVEN = 0.95  # of its share of rows that each worker must have, for shards to be dealt out
+_PARTS = 5  # of train, one of which is set apart
 _TURN = 64  # records of a shard at its turn; one by one would take longer
 # What a damaged shard raises: a wrong checksum, a record of another form, a wrong number of them.
 _DAMAGE = (
@@ -75,6 +76,7 @@ class Source:
         self.dataset = dataset
         self.fields = len(dataset.manifest["fields"])
         self.skipped: tuple[CorruptShard, ...] = ()
+        self._shards_of: dict[str, list[Shard]] = {}  # of splits that are not the dataset's
         if skip_corrupt:
             self.skipped = self._find_corrupt()
         self._held: dict[str, Rows] = {}
@@ -86,6 +88,27 @@ class Source:
         with tf.device(_HOST):
             source._held = {split: tuple(map(tf.constant, own)) for split, own in rows.items()}
         source.held = True
+        return source
+
+    def within_train(self) -> "Source":
+        """A source for which a fifth of train is valid, and the rest of it is train.
+
+        If rows are streamed, it is every fifth shard. Valid stays what it is if train cannot be
+        divided.
+        """
+        if self.held:
+            ids, label = self.arrays("train")
+            if len(label) < _PARTS:
+                return self
+            apart = np.arange(len(label)) % _PARTS == 0
+            own = {"train": ~apart, "valid": apart}
+            return self.holding({split: (ids[rows], label[rows]) for split, rows in own.items()})
+        shards = self.shards(["train"])
+        if len(shards) == 1:
+            return self
+        source, apart = copy.copy(self), shards[::_PARTS]
+        train = [shard for shard in shards if shard not in apart]
+        source._shards_of = {"train": train, "valid": apart}
         return source
 
     def rows(self, splits: Sequence[str]) -> int:
@@ -209,7 +232,11 @@ class Source:
     def shards(self, splits: Sequence[str]) -> list[Shard]:
         """The shards of some splits, in order, without those that are left out."""
         skipped = {shard.file for shard in self.skipped}
-        shards = [shard for split in splits for shard in self.dataset.split(split).shards]
+        shards = [
+            shard
+            for split in splits
+            for shard in self._shards_of.get(split, self.dataset.split(split).shards)
+        ]
         return [shard for shard in shards if shard.file not in skipped]
 
     def _records(self, shards: Sequence[Shard]) -> tf.data.Dataset:

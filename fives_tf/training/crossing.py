@@ -1,7 +1,8 @@
 """Which crosses help a logistic regression, and the regression that has weights for them.
 
 FIVES finds the crosses, and its score makes the short list. Of this list those are taken that add
-most to a regression that has the fields already; how many is decided on validation.
+most to a regression that has the fields already. How many is decided on a part of train: the search
+has learned its edges from valid, where its crosses seem better than they are.
 """
 
 import dataclasses
@@ -24,10 +25,11 @@ from fives_tf.models.lr import LogisticRegression
 from fives_tf.training.batches import Source
 from fives_tf.training.evaluation import Evaluation
 from fives_tf.training.loop import CHECKPOINTS, Outcome
-from fives_tf.training.regression import fit_regression, refit_regression
+from fives_tf.training.regression import STAGE, fit_regression, refit_regression
 from fives_tf.training.strategy import on_chief, tell
 
-RANKING = "ranking-{}.json"
+RANKING = "ranking-{}-{}.json"  # the regression on the fields, and how many crosses it has besides
+PART = "part-lr"  # the regression on the fields that learns from a part of train
 SHORT_LIST = 60  # crosses of each order
 COUNTS = (10, 30, 100)  # numbers of crosses to try
 SAMPLE = 1_000_000  # rows of a split that crosses are ranked and their values are counted on
@@ -65,6 +67,7 @@ class Crossing:
         encoding: Encoding,
         source: Source,
         directory: str,
+        stage: str = STAGE,
     ):
         """Takes what is known.
 
@@ -74,19 +77,47 @@ class Crossing:
             encoding: Its encoding.
             source: Its rows.
             directory: The run directory, for checkpoints and figures.
+            stage: The name there of the regression on the fields alone.
         """
         self._config, self._facts, self._encoding = config, facts, encoding
-        self._source, self._directory = source, directory
+        self._source, self._directory, self._stage = source, directory, stage
 
     def choose(self, crosses: Sequence[Cross]) -> Crossed:
-        """Learns from train, with as many of the crosses as are best on validation.
+        """Learns from train, with as many of the crosses as are best.
+
+        None at all may be the best, too, unless crosses are to have weights in any case. A part of
+        train decides; on crosses that are ranked already, which the search need not have found, all
+        of valid.
+        """
+        if self._are_ranked:
+            return self._best(crosses)
+        part = self._source.within_train()
+        apart = Crossing(self._config, self._facts, self._encoding, part, self._directory, PART)
+        best = apart._best(crosses)
+        chosen = [field.cross for field in best.crosses.fields]
+        if chosen:
+            fitted = self._fit(chosen, "train")
+            model, outcome = fit_regression(
+                self._config,
+                self._facts.with_crosses(fitted),
+                self._source,
+                self._directory,
+                "crosses",
+                [best.weights.penalty],
+            )
+        else:
+            fitted, (model, outcome) = best.crosses, self._regression()
+        return Crossed(fitted, first_order(model), outcome.evaluation, best.ranked)
+
+    def _best(self, crosses: Sequence[Cross]) -> Crossed:
+        """Learns from train, with as many of the crosses as are best on valid.
 
         What others add to a regression that has the first ones is another question than what they
-        add to one of the fields alone, so they are ranked anew before more of them are taken. None
-        at all may be the best, too, unless crosses are to have weights in any case.
+        add to one of the fields alone, so they are ranked anew before more of them are taken.
         """
+        rows = "valid" if self._stage == STAGE else "a part of train"
         base, outcome = self._regression()
-        tell(f"no crosses: log loss {outcome.evaluation.log_loss:.5f} on valid")
+        tell(f"no crosses: log loss {outcome.evaluation.log_loss:.5f} on {rows}")
         none = CrossEncoding([], self._encoding)
         ranked = left = self._ranked(crosses, base)
         best, model = Crossed(none, first_order(base), outcome.evaluation, ranked), base
@@ -99,7 +130,7 @@ class Crossing:
             chosen, left = chosen + left[:more], left[more:]
             fitted = self._fit(with_figures(chosen, ranked), "train")
             model, outcome = self._learn(fitted, base)
-            tell(f"{count} crosses: log loss {outcome.evaluation.log_loss:.5f} on valid")
+            tell(f"{count} crosses: log loss {outcome.evaluation.log_loss:.5f} on {rows}")
             is_first = count == counts[0] and self._config.form == "crosses"
             if is_first or outcome.evaluation.log_loss < best.evaluation.log_loss:
                 best = Crossed(fitted, first_order(model), outcome.evaluation, ranked)
@@ -160,7 +191,7 @@ class Crossing:
 
     def _regression(self) -> tuple[LogisticRegression, Outcome]:
         """The regression on the fields alone."""
-        return fit_regression(self._config, self._facts, self._source, self._directory)
+        return fit_regression(self._config, self._facts, self._source, self._directory, self._stage)
 
     def _ranked(
         self,
@@ -183,7 +214,7 @@ class Crossing:
         """
         if self._are_ranked:
             return list(crosses)
-        path = storage.join(self._directory, CHECKPOINTS, RANKING.format(known))
+        path = storage.join(self._directory, CHECKPOINTS, RANKING.format(self._stage, known))
 
         def rank() -> None:
             if not storage.exists(path):

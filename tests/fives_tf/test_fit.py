@@ -161,7 +161,7 @@ def test_the_planted_cross_is_found_and_helps(dataset, pairs, tmp_path):
     losses = [one.evaluation["log_loss"] for one in (with_crosses, without)]
     assert losses[0] < losses[1]
     stages = {line["stage"] for line in metrics(tmp_path / "crosses")}
-    assert stages == {"lr", "crosses-1", "crosses-3", "refit-crosses"}
+    assert stages == {"part-lr", "crosses-1", "crosses-3", "crosses", "refit-crosses"}
     assert {line["stage"] for line in metrics(tmp_path / "none")} == {"lr", "refit-lr"}
 
 

@@ -18,7 +18,7 @@ from fives_tf.run import LIGHT, Run
 from fives_tf.schema import Schema
 from fives_tf.synth import SynthConfig, generate
 from fives_tf.training import crossing
-from fives_tf.training.crossing import RANKING
+from fives_tf.training.crossing import PART, RANKING
 from fives_tf.training.metrics import log_loss
 from pipelines.preprocess import preprocess
 
@@ -148,8 +148,8 @@ def test_it_is_learned_once_and_read_back_as_it_was(dataset, searched, whole, mo
 @pytest.mark.parametrize(
     ("name", "call", "kept"),
     [
-        ("held_out_gain", 5, ["lr"]),
-        ("fit_regression", 3, ["crosses-1", "lr", *map(RANKING.format, (0, 1))]),
+        ("held_out_gain", 5, [PART]),
+        ("fit_regression", 3, ["crosses-1", PART, *(RANKING.format(PART, n) for n in (0, 1))]),
     ],
 )
 def test_a_fit_that_is_stopped_goes_on(
@@ -168,7 +168,7 @@ def test_a_fit_that_is_stopped_goes_on(
     capsys.readouterr()
     assert_same(light_model(again, dataset), whole)
     told = capsys.readouterr().err.splitlines()
-    learned = [line for line in told if re.match(r"(lr|crosses-\d): 100%", line)]
+    learned = [line for line in told if re.match(r"(part-lr|crosses(-\d)?): 100%", line)]
     done = [name for name in kept if not name.startswith("ranking")]
     assert len(learned) == len(fits) - len(done), "what was done is not done again"
     assert not (directory / STAGES).exists()

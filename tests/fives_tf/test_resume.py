@@ -28,8 +28,10 @@ FLAGS = [
 STAGES = [
     "lr",
     "search",
+    "part-lr",
     "crosses-10",
     "crosses-30",
+    "crosses",
     "from_scratch-crosses",
     "refit-crosses",
     "refit-0",

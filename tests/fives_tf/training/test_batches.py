@@ -188,6 +188,33 @@ def test_a_source_may_hold_other_rows_as_its_splits(tmp_path, memory):
     assert len(source.arrays("train")[1]) == 100
 
 
+@MODES
+def test_a_part_of_train_can_stand_for_valid(tmp_path, memory):
+    whole = Source(write_dataset(tmp_path), memory)
+    part = whole.within_train()
+    assert part.held == whole.held
+    numbers = {split: part.arrays(split)[0][:, 0] for split in ("train", "valid")}
+    assert [len(one) for one in numbers.values()] == ([80, 20] if whole.held else [70, 30])
+    assert sorted(np.concatenate(list(numbers.values()))) == list(range(100))
+    for split, own in numbers.items():
+        np.testing.assert_array_equal(part.arrays(split)[1], make_rows(own)[1])
+        assert part.rows([split]) == len(own)
+        once = [ids[: rows[0], 0] for ids, _, rows in part.once([split], 8).as_numpy_iterator()]
+        np.testing.assert_array_equal(np.concatenate(once), own)
+        batches = Batches(part, [split], 10, seed=1)
+        assert set(take(batches, batches.steps).ravel()) == set(own)
+    rows = [whole.rows([split]) for split in ("train", "valid")]
+    assert rows == [100, 20], "the whole stays as it is"
+
+
+@MODES
+def test_valid_stays_what_it_is_if_train_cannot_be_divided(tmp_path, memory):
+    source = Source(write_dataset(tmp_path, SIZES | {"train": [4]}), memory)
+    part = source.within_train()
+    np.testing.assert_array_equal(part.arrays("valid")[0], source.arrays("valid")[0])
+    assert part.rows(["train"]) == 4
+
+
 def test_rows_are_held_in_memory_if_they_fit(tmp_path):
     dataset = write_dataset(tmp_path)
     size = 126 * (FIELDS + 1) * 4
