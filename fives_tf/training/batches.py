@@ -90,25 +90,22 @@ class Source:
         source.held = True
         return source
 
-    def within_train(self) -> "Source":
+    def within_train(self) -> "Source | None":
         """A source for which a fifth of train is valid, and the rest of it is train.
 
-        If rows are streamed, it is every fifth shard. Valid stays what it is if train cannot be
-        divided.
+        If rows are streamed, it is every fifth shard. None if there are fewer than five.
         """
+        shards = self.shards(["train"])
+        if (self.rows(["train"]) if self.held else len(shards)) < _PARTS:
+            return None
         if self.held:
             ids, label = self.arrays("train")
-            if len(label) < _PARTS:
-                return self
             apart = np.arange(len(label)) % _PARTS == 0
             own = {"train": ~apart, "valid": apart}
             return self.holding({split: (ids[rows], label[rows]) for split, rows in own.items()})
-        shards = self.shards(["train"])
-        if len(shards) == 1:
-            return self
-        source, apart = copy.copy(self), shards[::_PARTS]
-        train = [shard for shard in shards if shard not in apart]
-        source._shards_of = {"train": train, "valid": apart}
+        source = copy.copy(self)
+        source._shards_of = {"train": shards[:], "valid": shards[::_PARTS]}
+        del source._shards_of["train"][::_PARTS]
         return source
 
     def rows(self, splits: Sequence[str]) -> int:

@@ -86,12 +86,12 @@ class Crossing:
         """Learns from train, with as many of the crosses as are best.
 
         None at all may be the best, too, unless crosses are to have weights in any case. A part of
-        train decides; on crosses that are ranked already, which the search need not have found, all
-        of valid.
+        train decides, if it can be divided. Crosses that are ranked already need not come from a
+        search, so valid decides on them.
         """
-        if self._are_ranked:
+        part = None if self._are_ranked else self._source.within_train()
+        if part is None:
             return self._best(crosses)
-        part = self._source.within_train()
         apart = Crossing(self._config, self._facts, self._encoding, part, self._directory, PART)
         best = apart._best(crosses)
         chosen = [field.cross for field in best.crosses.fields]
