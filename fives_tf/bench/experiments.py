@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from fives_tf import storage
-from fives_tf.bench import data, facts
+from fives_tf.bench import data, facts, table2
 from fives_tf.bench.cells import Store
 from fives_tf.bench.plots import draw
 from fives_tf.bench.render import Report, markdown
@@ -37,6 +37,7 @@ class Options:
         jobs: How many cells are computed at a time.
         keep_runs: Whether run directories stay.
         given: Settings that differ from those of all methods that have them.
+        methods: The rows of table 2 that are asked for; all if there are none.
     """
 
     experiment: str
@@ -49,6 +50,7 @@ class Options:
     jobs: int = 1
     keep_runs: bool = False
     given: dict[str, Any] = dataclasses.field(default_factory=dict)
+    methods: tuple[str, ...] = ()
 
 
 def check(options: Options) -> None:
@@ -62,6 +64,14 @@ def check(options: Options) -> None:
     for flag in ("runs", "jobs"):
         if getattr(options, flag) < 1:
             raise UserError(f"--{flag}: expected at least 1. Received: {getattr(options, flag)}.")
+    if options.methods and name != "table2":
+        raise UserError(f"--methods: only table2 has methods to choose from, not {name}.")
+    for method in options.methods:
+        if method not in table2.ROWS:
+            raise UserError(
+                f"--methods: no method `{method}`{nearest(method, table2.ROWS)} "
+                f"Known: {', '.join(table2.ROWS)}."
+            )
     for package in _NEEDED:
         why = facts.obstacle(package)
         if why:
@@ -74,7 +84,7 @@ def run(options: Options) -> tuple[Report, dict[str, str]]:
     seeds = range(1 if options.experiment in _ONE_RUN else options.runs)
     found = data.prepare(options.datasets, seeds, options.data, options.work, options.jobs)
     store = Store(options.work, options.jobs, options.keep_runs)
-    session = Session(store, found, not options.quick, options.given)
+    session = Session(store, found, not options.quick, options.given, options.methods)
     report = importlib.import_module(f"fives_tf.bench.{options.experiment}").run(session)
     cells = list(store.used.values())
     document = {

@@ -7,20 +7,23 @@ from fives_tf.bench.session import Session, labels
 from fives_tf.bench.summary import STARS, summarize, welch_lines
 
 OURS = ("fives", "fives_paper")
+ROWS = labels(METHODS) | {key: one.label for key, one in trees.LIBRARIES.items()}
+"""The names of the rows in tables."""
 
 
 def run(session: Session) -> Report:
-    """Tunes and runs all methods, and the trees that can be."""
-    trees.tell_obstacles(trees.LIBRARIES)
-    session.tune(METHODS)
-    names = labels(METHODS) | {key: one.label for key, one in trees.LIBRARIES.items()}
-    rows = {method: lambda data, method=method: session.cell(method, data) for method in METHODS}
-    for library in trees.LIBRARIES:
+    """Tunes and runs the methods that are asked for, and those trees among them that can be."""
+    methods, libraries = session.asked_for(METHODS), session.asked_for(trees.LIBRARIES)
+    trees.tell_obstacles(libraries)
+    session.tune(methods)
+    names = {row: ROWS[row] for row in (*methods, *libraries)}
+    rows = {method: lambda data, method=method: session.cell(method, data) for method in methods}
+    for library in libraries:
         rows[library] = lambda data, library=library: trees.if_possible(
             trees.tree_cell(library, data), session.store
         )
     runs = session.run(rows)
-    others = [method for method in METHODS if method not in OURS]
+    others = [method for method in methods if method not in OURS]
     summary = summarize(runs, dict.fromkeys(OURS, others))
     figures = session.figures(summary)
 
@@ -38,10 +41,14 @@ def run(session: Session) -> Report:
         f"than the strongest other method of the paper, {STARS} Trees are from outside of the "
         "paper, and are not tested against.",
     )
+    absent = [label for row, label in ROWS.items() if row not in names]
     return Report(
         "FIVES as a predictive model (table 2)",
         {"summary": summary},
         [table],
         lines=welch_lines(summary, names),
-        facts=session.facts(),
+        facts=[
+            *session.facts(),
+            *([f"Not asked for, and not compared with: {', '.join(absent)}."] if absent else []),
+        ],
     )

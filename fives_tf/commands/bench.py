@@ -24,7 +24,7 @@ def add_flags(parser: argparse.ArgumentParser) -> None:
     """Adds the flags of this command."""
     parser.usage = (
         "fives bench EXPERIMENT [--datasets NAME|DIR,...] [--data DIR] [--work DIR] [--out DIR] "
-        "[--quick] [--runs N] [--jobs N]"
+        "[--methods NAME,...] [--quick] [--runs N] [--jobs N]"
     )
     parser.epilog = (
         "Each finished run stays in --work, and experiments share them; a command that was "
@@ -53,6 +53,11 @@ def add_flags(parser: argparse.ArgumentParser) -> None:
     add_data_flag(parser)
     parser.add_argument(
         "--out", type=Path, metavar="DIR", help="where results go (default: results in --work)"
+    )
+    parser.add_argument(
+        "--methods",
+        metavar="NAME,...",
+        help="the methods of table2 to compare, such as fives,dnn,lightgbm (default: all)",
     )
     parser.add_argument(
         "--quick", action="store_true", help="tune nothing, and run each method twice"
@@ -101,6 +106,7 @@ def run(args: argparse.Namespace) -> int:
                 jobs=args.jobs,
                 keep_runs=args.keep_runs,
                 given=given,
+                methods=tuple(args.methods.split(",")) if args.methods else (),
             )
         )
     if args.json:

@@ -150,12 +150,22 @@ def test_a_method_that_fails_is_told_at_the_end(bench, tmp_path):
         (["table2", "--runs=0"], "--runs: expected at least 1"),
         (["table2", "--set=dmi=1"], "did you mean `dim`?"),
         (["table2", "--set=seed=1"], "`seed` is decided by this program"),
+        (["table2", "--methods=fivse"], "no method `fivse`; did you mean `fives`?"),
+        (["table3", "--methods=lr"], "--methods: only table2 has methods to choose from"),
     ],
 )
 def test_mistakes_are_told(cli, tmp_path, flags, message):
     done = cli("bench", *flags, f"--work={tmp_path}")
     assert done.returncode == 2
     assert message in done.stderr
+
+
+def test_table2_compares_the_methods_that_are_asked_for(bench, tmp_path):
+    done = bench("table2", tmp_path, "--methods=lightgbm,fm,lr", "--runs=2")
+    assert done.returncode == 0, done.stderr
+    found = result(tmp_path, "table2")
+    assert [one["method"] for one in found["summary"]] == ["lr", "fm", "lightgbm"]
+    assert "compared with: FIVES, FIVES, paper's form, DNN, " in check_page(tmp_path, "table2")
 
 
 @pytest.fixture
@@ -175,14 +185,10 @@ def absent(monkeypatch):
     return packages
 
 
-def test_a_library_that_is_not_installed_leaves_a_row_that_says_so(
-    bench, tmp_path, absent, monkeypatch
-):
-    from fives_tf.bench import table2
-
+def test_a_library_that_is_not_installed_leaves_a_row_that_says_so(bench, tmp_path, absent):
     absent |= {"lightgbm", "catboost", "xgboost"}
-    monkeypatch.setattr(table2, "METHODS", {"lr": METHODS["lr"]})
-    done = bench("table2", tmp_path, "--runs=1")
+    flags = ("--runs=1", "--methods=lr,lightgbm,catboost,xgboost")
+    done = bench("table2", tmp_path, *flags)
     assert done.returncode == 0, done.stderr
     assert done.stdout.count("not installed: pip install 'fives-tf[bench]'") == 3
     assert done.stderr.startswith("LightGBM: not installed")  # before all other work
@@ -192,7 +198,7 @@ def test_a_library_that_is_not_installed_leaves_a_row_that_says_so(
     assert found["seconds"] == cell["seconds"] > 0
     assert found["versions"]["tensorflow"] == [cell["versions"]["tensorflow"]]
     assert not found["tuned"]
-    again = bench("table2", tmp_path, "--runs=1", "--json")
+    again = bench("table2", tmp_path, *flags, "--json")
     assert json.loads(again.stdout) == result(tmp_path, "table2")
 
 
@@ -204,18 +210,17 @@ def test_what_every_experiment_needs_is_asked_for_first(bench, tmp_path, absent)
 
 
 def test_a_dataset_whose_log_is_gone_has_no_trees(bench, tmp_path, monkeypatch):
-    from fives_tf.bench import table2, trees
+    from fives_tf.bench import trees
 
-    monkeypatch.setattr(table2, "METHODS", {"lr": METHODS["lr"]})
-    monkeypatch.setattr(trees, "LIBRARIES", {"lightgbm": trees.LIBRARIES["lightgbm"]})
+    flags = ("--methods=lr,lightgbm", "--runs=1")
     has_log = trees.has_log
     monkeypatch.setattr(trees, "has_log", lambda data: False)
-    done = bench("table2", tmp_path, "--runs=1")
+    done = bench("table2", tmp_path, *flags)
     assert done.returncode == 0
     assert "LightGBM\tno log" in done.stdout
     monkeypatch.setattr(trees, "has_log", has_log)
-    assert "LightGBM\t0." in bench("table2", tmp_path, "--runs=1").stdout
+    assert "LightGBM\t0." in bench("table2", tmp_path, *flags).stdout
     # What was computed while it was there is used, and the missing run of another seed is told.
     monkeypatch.setattr(trees, "has_log", lambda data: False)
-    done = bench("table2", tmp_path, "--runs=2")
+    done = bench("table2", tmp_path, "--methods=lr,lightgbm", "--runs=2")
     assert re.search(r"LightGBM\t0\.\d+ ± 0\.0000 \(1 of 2 runs\)", done.stdout)
