@@ -68,7 +68,8 @@ class SearchConfig:
         "auto",
         "what is learned from scratch after the search: the network with weights in that table "
         "for the crosses that help a logistic regression most (crosses), without them (table), or "
-        "the graph alone with an embedding for each value (graph); auto: as is best on valid",
+        "the graph alone with an embedding for each value (graph); auto: the one, or the mean of "
+        "several, that is best on valid",
         ("auto", *FORMS),
     )
     coarse_count: int = integer(200, "values below this count share an embedding; 0: none do")
@@ -111,7 +112,10 @@ class SearchConfig:
     patience: int = integer(8, "evaluations without a better AUC on valid after which to stop", 1)
     refit: bool = flag(True, "at last learn from train and valid together, as many epochs")
     members: int = integer(
-        1, "number of models, each with a search of its own, whose predictions are averaged", 1
+        1,
+        "number of models, each with a search of its own, whose predictions are averaged; never "
+        "fewer than the forms that are kept",
+        1,
     )
     embedding_optimizer: str = choice("lazy_adam", "optimizer of the embedding", _OPTIMIZERS)
     search_embedding_rate: float = number(3e-3, "its learning rate during the search")
@@ -189,10 +193,10 @@ class SearchConfig:
         return FORMS if self.form == "auto" else (self.form,)
 
     def of_form(self, form: str) -> "SearchConfig":
-        """The settings of what is learned in a form.
+        """The settings of a form, of its search too.
 
-        The graph alone starts smaller, as its embeddings add to the logit by themselves too, and
-        learns faster; by default at the paper's rate.
+        The graph alone is the paper's network: by default with all that `PAPER` says but the
+        dimension of its embedding.
         """
         if form != "graph":
             return self
@@ -202,11 +206,17 @@ class SearchConfig:
             first_order=False,
             coarse_count=0,
             coarse_buckets=0,
-            joint=1.0,
+            joint=0.0,
             stddev=self.stddev / 3,
             readout_stddev=self.readout_stddev / 3,
+            search_embedding_rate=self.search_embedding_rate * 5 / 3,
             embedding_rate=self.embedding_rate * 5 / 3,
+            search_rate=self.search_rate * 5 / 3,
             rate=self.rate * 5 / 3,
+            edge_rate=self.edge_rate / 6,
+            edge_epsilon=self.edge_epsilon / 1000,
+            search_l2=self.l2,
+            search_dropout=self.dropout,
         )
 
     @property

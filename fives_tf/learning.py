@@ -2,8 +2,8 @@
 
 It has one of several forms. Crosses may have weights of their own in its first-order table, which
 helps a lot where a few crosses say much; the table may be without them; or there is no table, and
-the graph learns all by itself. All forms are tried, and validation decides. Several members may be
-of several forms.
+the graph learns all by itself. All forms are tried, and validation decides which one is kept, or
+which ones, as networks of several forms are right about different rows.
 """
 
 from collections.abc import Callable
@@ -77,40 +77,46 @@ class Learning:
         self,
         start: FirstOrder | None,
         crossed: Crossed | None,
-        searched: Callable[[int], FivesModel],
+        searched: Callable[[str, int], FivesModel],
     ) -> Learned:
-        """Learns all members.
+        """Learns all models.
 
         Args:
             start: What first-order tables without crosses start from.
             crossed: What those with crosses start from, if crosses may have weights.
-            searched: Gives a member at the end of its search.
+            searched: Gives a network of a form at the end of a search, by the search's number.
         """
         config = self._config
         forms = self._forms(start, crossed)
         trials = {
-            name: self._learn_one(self._stage(name), 0, form, searched(0))
+            name: self._learn_one(self._stage(name), 0, form, searched(name, 0))
             for name, form in forms.items()
         }
         chosen, evaluation = self._choose(trials)
-        names = [chosen[member % len(chosen)] for member in range(config.members)]
+        count = max(config.members, len(chosen))
+        names = [chosen[number % len(chosen)] for number in range(count)]
+        # The forms of a single member come from the same search.
+        searches = [number % config.members for number in range(count)]
+        members = list(zip(names, searches, strict=True))
         if not config.refit:
-            models = [trials[names[0]][0]]
-            for member, name in list(enumerate(names))[1:]:
-                form, own = forms[name], searched(member)
-                models.append(self._learn_one(f"member-{member}", member, form, own)[0])
+            models = [
+                self._learn_one(f"member-{number}", own, forms[name], searched(name, own))[0]
+                if own
+                else trials[name][0]
+                for number, (name, own) in enumerate(members)
+            ]
             return Learned(models, names, self._evaluator.evaluate(*models), crossed)
         forms, crossed = self._refit(forms, names, crossed)
         steps = self._batches("train").steps
         models = [
             self._learn_one(
-                f"refit-{member}",
-                member,
+                f"refit-{number}",
+                own,
                 forms[name],
-                searched(member),
+                searched(name, own),
                 trials[name][1].kept_step / steps,
             )[0]
-            for member, name in enumerate(names)
+            for number, (name, own) in enumerate(members)
         ]
         return Learned(models, names, evaluation, crossed)
 
@@ -134,18 +140,17 @@ class Learning:
     ) -> tuple[tuple[str, ...], Evaluation]:
         """The form with the lowest log loss on validation; or several whose mean has a lower one.
 
-        Of several, the best one is that of the first member, and the members take turns.
+        Of several, the best one is that of the first model, and the models take turns.
         """
         judged = {(name,): outcome.evaluation for name, (_, outcome) in trials.items()}
         if len(trials) == 1:
             return next(iter(judged.items()))
-        if self._config.members > 1:
-            ranked = sorted(trials, key=lambda name: judged[name,].log_loss)
-            for count in range(2, len(ranked) + 1):
-                best = tuple(ranked[:count])
-                judged[best] = self._evaluator.evaluate(*(trials[name][0] for name in best))
+        ranked = sorted(trials, key=lambda name: judged[name,].log_loss)
+        for count in range(2, len(ranked) + 1):
+            best = tuple(ranked[:count])
+            judged[best] = self._evaluator.evaluate(*(trials[name][0] for name in best))
         for names, evaluation in judged.items():
-            what = _WORDS[names[0]] if len(names) == 1 else f"the mean of {len(names)}"
+            what = _WORDS[names[0]] if len(names) == 1 else f"the mean of the best {len(names)}"
             tell(f"{what}: log loss {evaluation.log_loss:.5f} on valid")
         return min(judged.items(), key=lambda item: item[1].log_loss)
 
@@ -167,7 +172,7 @@ class Learning:
     def _learn_one(
         self,
         stage: str,
-        member: int,
+        search: int,
         form: "_Form",
         searched: FivesModel,
         epochs: float | None = None,
@@ -176,8 +181,8 @@ class Learning:
         config = form.config
         edges = binary_edges(config, searched)
         if config.random_adjacency:
-            edges = random_edges(edges, edge_mask(self._facts.columns), config.seed + member)
-        seed = config.seed + 1 + member
+            edges = random_edges(edges, edge_mask(self._facts.columns), config.seed + search)
+        seed = config.seed + 1 + search
         splits = ("train",) if epochs is None else ("train", "valid")
         batches = self._batches(*splits, seed=seed)
         steps = round((epochs or config.epochs) * batches.steps)

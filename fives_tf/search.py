@@ -33,6 +33,7 @@ from fives_tf.dataset import Dataset
 from fives_tf.errors import UserError
 from fives_tf.learning import (
     CROSSES,
+    GRAPH,
     SEARCHED,
     Learned,
     Learning,
@@ -52,7 +53,8 @@ from fives_tf.training.loop import Loop, Schedule
 from fives_tf.training.regression import fit_regression
 from fives_tf.training.strategy import Place, choose, losing_workers, on_chief, tell
 
-_APART = 1000  # the seeds of the members' searches
+_APART = 1000  # the seeds of several searches
+_SEARCH, _SEARCH_ALONE = "search", "search-graph"  # the stages; the last is of the graph alone
 
 
 @dataclass(frozen=True, eq=False)
@@ -228,7 +230,7 @@ class _Search:
         began = time.monotonic()
         config = self._config
         start = self._logistic_regression() if config.first_order else None
-        searched, evaluation = self._search_edges(start, 0)
+        searched, evaluation = self._search_edges(_SEARCH, config, start, 0)
         adjacency = self._adjacency(searched)
         crosses = self._crosses(adjacency)
         learned = Learned([searched], [SEARCHED], evaluation, None)
@@ -237,14 +239,17 @@ class _Search:
             if CROSSES in config.forms:
                 crossed = self._crossing.choose(crosses)
                 crosses = with_figures(crosses, crossed.ranked)
-            found = {0: searched}
+            found = {(_SEARCH, 0): searched}
 
-            def member_searched(member: int) -> FivesModel:
-                if member not in found:
-                    found[member], _ = self._search_edges(start, member)
-                return found[member]
+            def search_once(form: str, number: int) -> FivesModel:
+                alone = form == GRAPH
+                stage = _SEARCH_ALONE if alone else _SEARCH
+                if (stage, number) not in found:
+                    own, first = (config.of_form(form), None) if alone else (config, start)
+                    found[stage, number], _ = self._search_edges(stage, own, first, number)
+                return found[stage, number]
 
-            learned = self._learning.learn(start, crossed, member_searched)
+            learned = self._learning.learn(start, crossed, search_once)
         results = {
             "members": len(learned.models),
             "forms": learned.forms,
@@ -270,14 +275,16 @@ class _Search:
         model, _ = fit_regression(self._config, self._facts, self._source, self._run.directory)
         return first_order(model)
 
-    def _search_edges(self, start: FirstOrder | None, member: int) -> tuple[FivesModel, Evaluation]:
-        """Searches the edges of a member; those of the first one are what the run reports."""
-        config = self._config
-        stage = f"search-{member}" if member else "search"
-        seed = config.seed + _APART * member
+    def _search_edges(
+        self, stage: str, config: SearchConfig, start: FirstOrder | None, number: int
+    ) -> tuple[FivesModel, Evaluation]:
+        """Searches the edges of a network; those of the very first one are what the run reports."""
+        stage = f"{stage}-{number}" if number else stage
+        seed = config.seed + _APART * number
         train = self._batches("train", seed=seed)
         steps = config.search_epochs * train.steps
-        model = build_fives(config, self._facts, start, seed=seed, steps=steps)
+        facts = self._facts if config is self._config else Facts.of(self._dataset, config)
+        model = build_fives(config, facts, start, seed=seed, steps=steps)
 
         def observe(journal: Journal, step: int) -> None:
             journal.adjacency(

@@ -62,15 +62,18 @@ def table(text: str) -> list[list[str]]:
 
 
 # No crosses at all are the best ones on so small a log.
+SEARCHES = {"search", "search-graph"}
 TRIED = {"part-lr", "crosses-10", "crosses-30", "from_scratch-table", "from_scratch-graph"}
 COUNTS = ("no crosses", "10 crosses", "30 crosses")
-CHOICES = ("without weights for crosses", "the graph alone")
+CHOICES = ("without weights for crosses", "the graph alone", "the mean of the best 2")
 
 
 def stages(run: Run) -> set[str]:
-    """The stages that a run went through; what was chosen on valid decides on one of them."""
-    table = {"refit-lr"} if "table" in run.manifest["forms"] else set()
-    return {"lr", "search", *TRIED, "refit-crosses", *table, "refit-0"}
+    """The stages that a run went through; what was chosen on valid decides on the last ones."""
+    forms = run.manifest["forms"]
+    table = {"refit-lr"} if "table" in forms else set()
+    refits = {f"refit-{number}" for number in range(len(forms))}
+    return {"lr", *SEARCHES, *TRIED, "refit-crosses", *table, *refits}
 
 
 class TestSearch:
@@ -527,7 +530,7 @@ class TestEvaluate:
         assert {name: shown[name] for name in figures} == figures
 
     def test_each_member_has_a_search_of_its_own(self, small_dataset, cli, tmp_path):
-        flags = [*FLAGS, "--members=2", "--search_epochs=1", "--order=2"]
+        flags = [*FLAGS, "--members=2", "--search_epochs=1", "--order=2", "--form=table"]
         assert cli("search", small_dataset, "--run", tmp_path / "run", *flags).returncode == 0
         stages = {line["stage"] for line in journal.read(str(tmp_path / "run"))}
         assert {"search", "search-1", "refit-0", "refit-1"} <= stages
