@@ -2,8 +2,8 @@
 
 It has one of several forms. Crosses may have weights of their own in its first-order table, which
 helps a lot where a few crosses say much; the table may be without them; or there is no table, and
-the graph learns all by itself. All forms are tried, and validation decides which one is kept, or
-which ones, as networks of several forms are right about different rows.
+the graph learns all by itself. All forms are tried, and validation decides which one is kept, or of
+which ones the mean is.
 """
 
 from collections.abc import Callable

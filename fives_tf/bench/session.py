@@ -20,7 +20,7 @@ class Session:
         data: The data of each seed, by the names of the data sets.
         tunes: Whether methods are tuned, or run with what they start from.
         given: Settings that differ from those of all methods that have them.
-        rows: The rows of a table that are asked for; all if there are none.
+        methods: The rows of a table that are asked for; all if there are none.
         tuned: What tuning chose, by data set and method.
         tried: All that tuning tried.
     """
@@ -29,13 +29,13 @@ class Session:
     data: dict[str, list[Data]]
     tunes: bool
     given: Settings = field(default_factory=dict)
-    rows: tuple[str, ...] = ()
+    methods: tuple[str, ...] = ()
     tuned: dict[tuple[str, str], Settings] = field(default_factory=dict)
     tried: list[dict[str, Any]] = field(default_factory=list)
 
     def asked_for(self, rows: Iterable[str]) -> list[str]:
         """Those of the rows that are asked for, in their order."""
-        return [row for row in rows if not self.rows or row in self.rows]
+        return [row for row in rows if not self.methods or row in self.methods]
 
     def tune(self, methods: Iterable[str]) -> None:
         """Chooses the settings of methods by the AUC on valid of the first seed."""
