@@ -1,11 +1,14 @@
 """What several test files share."""
 
 import os
+import shutil
 import subprocess
 import sys
 from pathlib import Path
 
 import pytest
+
+from tests.searching import FLAGS
 
 ROOT = Path(__file__).parents[1]
 
@@ -53,6 +56,21 @@ def small_dataset(small_log) -> Path:
     shards = {"train": 3, "valid": 2, "test": 1}
     preprocess([str(small_log / "log.csv")], schema, str(directory), Options(shards=shards))
     return directory
+
+
+@pytest.fixture
+def dataset_copy(small_dataset, tmp_path) -> Path:
+    """That dataset for a test that may spoil it."""
+    return shutil.copytree(small_dataset, tmp_path / "dataset")
+
+
+@pytest.fixture(scope="session")
+def searched(fives, small_dataset, tmp_path_factory) -> tuple[Path, subprocess.CompletedProcess]:
+    """A run that the command made in a process of its own, and what it told."""
+    directory = tmp_path_factory.mktemp("searched") / "run"
+    done = fives("search", small_dataset, "--run", directory, *FLAGS)
+    assert done.returncode == 0, done.stderr
+    return directory, done
 
 
 @pytest.fixture

@@ -1,4 +1,4 @@
-"""`fives search`, `fives crosses` and `fives evaluate` on a small dataset."""
+"""`fives search` on a small dataset."""
 
 import dataclasses
 import importlib
@@ -13,39 +13,18 @@ import pytest
 import tensorflow as tf
 
 import fives_tf
-from fives_tf import sql, storage
+from fives_tf import storage
 from fives_tf.config import SearchConfig, groups, settings
-from fives_tf.crosses import best_of_orders, by_gain, from_json
+from fives_tf.crosses import best_of_orders
 from fives_tf.dataset import Dataset
 from fives_tf.errors import UserError
-from fives_tf.evaluate import evaluate
-from fives_tf.restore import load_models
 from fives_tf.run import CROSS_IDS, FILES, LOCK, Run
 from fives_tf.schema import Schema
 from fives_tf.training import journal
-from fives_tf.training.crossing import SHORT_LIST
-from fives_tf.training.metrics import auc, log_loss
 from fives_tf.tuning import trial_name
+from tests.searching import FLAGS, SHORT, table
 
 FAST = {"dim": 4, "search_epochs": 2, "epochs": 1, "patience": 1, "xla": False}
-FLAGS = ["--dim=4", "--search_epochs=2", "--epochs=1", "--patience=1", "--no_xla"]
-# One stage only.
-SHORT = ["--no_first_order", "--search_epochs=1", "--after=nothing", "--order=2", "--no_xla"]
-
-
-@pytest.fixture(scope="module")
-def searched(fives, small_dataset, tmp_path_factory):
-    """A run that the command made in a process of its own, and what it told."""
-    directory = tmp_path_factory.mktemp("searched") / "run"
-    done = fives("search", small_dataset, "--run", directory, *FLAGS)
-    assert done.returncode == 0, done.stderr
-    return directory, done
-
-
-@pytest.fixture
-def dataset_copy(small_dataset, tmp_path):
-    """A dataset that a test may spoil."""
-    return shutil.copytree(small_dataset, tmp_path / "dataset")
 
 
 def refused(done: subprocess.CompletedProcess, *words: str) -> None:
@@ -55,10 +34,6 @@ def refused(done: subprocess.CompletedProcess, *words: str) -> None:
     assert done.stderr.count("fives search:") == 1
     for word in words:
         assert word in done.stderr
-
-
-def table(text: str) -> list[list[str]]:
-    return [line.split("\t") for line in text.split("\n\n")[0].splitlines()]
 
 
 # No crosses at all are the best ones on so small a log.
@@ -375,191 +350,18 @@ def test_a_search_that_is_told_to_stop_before_it_trains_says_how_to_go_on(small_
     assert "Traceback" not in told
 
 
-class TestCrosses:
-    def test_as_a_table(self, searched, cli):
-        run = Run.open(str(searched[0]))
-        shown = cli("crosses", searched[0], "--top=3")
-        header, *rows = table(shown.stdout)
-        assert header == ["cross", "order", "score", "AUC", "gain"]
-        assert rows == [
-            [c.name, str(c.order), f"{c.score:.4f}", f"{c.auc:.4f}", f"{c.gain:.6f}"]
-            for c in best_of_orders(run.crosses, 3)
-        ]
-        assert [row[1] for row in rows] == ["2"] * 3 + ["3"] * 3
-        _, *rows = table(cli("crosses", searched[0], "--order=3", "--top=2").stdout)
-        assert [row[1] for row in rows] == ["3", "3"]
-
-    def test_by_gain(self, searched, cli):
-        crosses = Run.open(str(searched[0])).crosses
-        ranked = by_gain(crosses)
-        assert len(ranked) == len(best_of_orders(crosses, SHORT_LIST))
-        assert ranked != [cross for cross in crosses if cross.gain is not None]
-        shown = cli("crosses", searched[0], "--rank=gain", "--top=5", "--format=json").stdout
-        assert from_json(shown.encode(), "here") == ranked[:5]
-        _, *rows = table(cli("crosses", searched[0], "--rank=gain", "--order=3", "--top=2").stdout)
-        assert [row[0] for row in rows] == [c.name for c in ranked if c.order == 3][:2]
-
-    def test_gains_are_found_out_when_they_are_asked_for(self, small_dataset, cli, tmp_path):
-        directory = tmp_path / "run"
-        assert cli("search", small_dataset, "--run", directory, *SHORT).returncode == 0
-        assert all(cross.gain is None for cross in Run.open(str(directory)).crosses)
-        shown = cli("crosses", directory, "--rank=gain", "--format=json", "--top=1000").stdout
-        ranked = from_json(shown.encode(), "here")
-        assert len(ranked) > 1
-        gains = [cross.gain for cross in ranked]
-        assert gains == sorted(gains, reverse=True)
-        assert by_gain(Run.open(str(directory)).crosses) == ranked
-
-    def test_as_json(self, searched, cli):
-        run = Run.open(str(searched[0]))
-        shown = cli("crosses", searched[0], "--top=1000", "--format=json").stdout
-        assert shown == (searched[0] / "crosses.json").read_text() + "\n"
-        shown = cli("crosses", searched[0], "--top=2", "--format=json").stdout
-        assert from_json(shown.encode(), "here") == best_of_orders(run.crosses, 2)
-
-    def test_as_sql(self, searched, small_dataset, cli, tmp_path):
-        run = Run.open(str(searched[0]))
-        encoding = Dataset.open(str(small_dataset)).encoding
-        expected = sql.select(best_of_orders(run.crosses, 2), encoding) + "\n"
-        assert cli("crosses", searched[0], "--top=2", "--format=sql").stdout == expected
-        moved = shutil.copytree(small_dataset, tmp_path / "moved")
-        flags = ["--top=2", "--format=sql", f"--dataset={moved}"]
-        assert cli("crosses", searched[0], *flags).stdout == expected
-
-    def test_of_edges_that_count_only(self, searched, cli):
-        run = Run.open(str(searched[0]))
-        place = {field: index for index, field in enumerate(run.adjacency.fields)}
-
-        def names(*flags):
-            flags = ["--order=2", "--top=1000", *flags]
-            return [row[0] for row in table(cli("crosses", searched[0], *flags).stdout)[1:]]
-
-        def expected(threshold):
-            strong = run.adjacency.soft[0] >= np.float32(threshold)
-            return [
-                cross.name
-                for cross in run.crosses
-                if cross.order == 2
-                for i, j in [[place[field] for field in cross.fields]]
-                if strong[i, j] or strong[j, i]
-            ]
-
-        assert sorted(names("--edges")) == sorted(expected(0.5))
-        limit = float(np.median(run.adjacency.soft[0][run.adjacency.soft[0] > 0]))
-        for flag in (f"--thresholds={limit}", f"--thresholds={limit},0.5"):
-            assert sorted(names(flag)) == sorted(expected(limit))
-        assert 0 < len(expected(limit)) < len(names())
-        assert names("--thresholds=1.1") == []
-
-    def test_beside_the_planted_truth(self, searched, small_log, cli):
-        shown = cli("crosses", searched[0], "--truth", small_log / "truth.json", "--top=1000")
-        header, *rows = table(shown.stdout)
-        assert header[-1] == "planted"
-        assert [row[0] for row in rows if row[-1] == "yes"] == ["C1 x C2"]
-        pairs = [row[0] for row in rows if row[1] == "2"]
-        rank = pairs.index("C1 x C2") + 1
-        told = shown.stdout.splitlines()[-1]
-        assert told == f"planted C1 x C2: rank {rank} among {len(pairs)} crosses of order 2"
-
-    @pytest.mark.parametrize(
-        ("flags", "message"),
-        [
-            (["--top=0"], "--top: expected at least 1. Received: 0."),
-            (["--order=4"], "--order: the run has crosses of the orders 2 to 3. Received: 4."),
-            (["--thresholds=0.5,0.5,0.5"], "--thresholds: expected one number, or 2 of them"),
-            (["--thresholds=high"], "--thresholds: expected one number"),
-            (["--edges", "--thresholds=0.5"], "not allowed with argument --edges"),
-            (["--truth=nowhere.json"], "nowhere.json: cannot be read"),
-            (["--truth=t.json", "--format=sql"], "--truth: marks crosses in a table"),
-            (["--format=sql", "--dataset=nowhere"], "nowhere: no such directory"),
-        ],
+def test_each_member_has_a_search_of_its_own(small_dataset, cli, tmp_path):
+    flags = [*FLAGS, "--members=2", "--search_epochs=1", "--order=2", "--form=table"]
+    assert cli("search", small_dataset, "--run", tmp_path / "run", *flags).returncode == 0
+    stages = {line["stage"] for line in journal.read(str(tmp_path / "run"))}
+    assert {"search", "search-1", "refit-0", "refit-1"} <= stages
+    name = "model/edges/.ATTRIBUTES/VARIABLE_VALUE"
+    first, second = (
+        tf.train.load_checkpoint(str(tmp_path / "run/members" / member)).get_tensor(name)
+        for member in ("0", "1")
     )
-    def test_a_mistake_gets_one_message(self, flags, message, searched, cli):
-        done = cli("crosses", searched[0], *flags)
-        assert done.returncode == 2
-        assert message in done.stderr
-
-    def test_of_no_run(self, cli, tmp_path):
-        done = cli("crosses", tmp_path)
-        assert done.returncode == 2
-        assert f"{tmp_path}: there is no run.json in it; make a run with" in done.stderr
-
-    @pytest.mark.parametrize("content", [b"", b"PK\x03\x04 and no more"])
-    def test_of_a_damaged_run(self, content, searched, cli, tmp_path):
-        directory = shutil.copytree(searched[0], tmp_path / "run")
-        (directory / "adjacency.npz").write_bytes(content)
-        done = cli("crosses", directory, "--edges")
-        assert done.returncode == 2
-        assert "adjacency.npz: is damaged" in done.stderr
-
-
-class TestEvaluate:
-    def test_the_figures_are_those_of_the_predictions(self, searched, small_dataset, cli):
-        run, dataset = Run.open(str(searched[0])), Dataset.open(str(small_dataset))
-        [model] = load_models(run, dataset)
-        batches = list(dataset.read("test", batch=100))
-        label = np.concatenate([label for _, label in batches])
-        logits = np.concatenate([model.call(np.int32(ids)) for ids, _ in batches])
-        prediction = model.probability(logits).numpy()
-
-        shown = json.loads(cli("evaluate", searched[0], "--split=test", "--json").stdout)
-        assert shown["split"] == "test"
-        assert shown["members"] == 1
-        assert shown["rows"] == len(label) == dataset.split("test").rows
-        assert shown["clicks"] == label.sum() == dataset.split("test").clicks
-        assert shown["auc"] == pytest.approx(auc(label, prediction), abs=1e-6)
-        assert shown["log_loss"] == pytest.approx(log_loss(label, prediction), abs=1e-6)
-        assert shown["output_auc"] == pytest.approx(
-            [auc(label, column) for column in logits.T], abs=1e-6
-        )
-        assert shown["mean_prediction"] == pytest.approx(prediction.mean(), abs=1e-6)
-        assert shown["click_rate"] == pytest.approx(label.mean())
-        assert shown == evaluate(run, "test").to_json()
-
-        rows = dict(table(cli("evaluate", searched[0]).stdout))
-        assert rows["AUC"] == f"{shown['auc']:.5f}"
-        assert rows["AUC of layer 2"] == f"{shown['output_auc'][2]:.5f}"
-        assert rows["models averaged"] == "1"
-
-    def test_several_members_are_averaged(self, small_dataset, cli, tmp_path):
-        flags = [*FLAGS, "--members=2", "--no_refit", "--search_epochs=1", "--order=2"]
-        done = cli("search", small_dataset, "--run", tmp_path / "run", *flags)
-        assert done.returncode == 0, done.stderr
-        figures = json.loads((tmp_path / "run/run.json").read_text())["evaluation"]
-        shown = cli("evaluate", tmp_path / "run", "--split=valid", "--json")
-        shown = json.loads(shown.stdout)
-        assert shown["members"] == 2
-        assert {name: shown[name] for name in figures} == figures
-
-    def test_each_member_has_a_search_of_its_own(self, small_dataset, cli, tmp_path):
-        flags = [*FLAGS, "--members=2", "--search_epochs=1", "--order=2", "--form=table"]
-        assert cli("search", small_dataset, "--run", tmp_path / "run", *flags).returncode == 0
-        stages = {line["stage"] for line in journal.read(str(tmp_path / "run"))}
-        assert {"search", "search-1", "refit-0", "refit-1"} <= stages
-        name = "model/edges/.ATTRIBUTES/VARIABLE_VALUE"
-        first, second = (
-            tf.train.load_checkpoint(str(tmp_path / "run/members" / member)).get_tensor(name)
-            for member in ("0", "1")
-        )
-        np.testing.assert_array_equal(first, Run.open(str(tmp_path / "run")).adjacency.binary)
-        assert (first != second).any()
-
-    def test_a_split_that_was_learned_from_is_told(self, searched, cli):
-        told = "the search has learned from this split"
-        assert told in cli("evaluate", searched[0], "--split=valid").stdout
-        assert told not in cli("evaluate", searched[0]).stdout
-
-    def test_a_mistake_gets_one_message(self, searched, dataset_copy, cli):
-        done = cli("evaluate", searched[0], "--split=tset")
-        assert done.returncode == 2
-        assert "has no split `tset`; did you mean `test`?" in done.stderr
-        manifest = json.loads((dataset_copy / "dataset.json").read_text())
-        manifest["fingerprint"]["inputs"] = "other rows"
-        (dataset_copy / "dataset.json").write_text(json.dumps(manifest))
-        done = cli("evaluate", searched[0], "--dataset", dataset_copy)
-        assert done.returncode == 2
-        assert "is not the dataset that" in done.stderr
-        assert "--dataset" in done.stderr
+    np.testing.assert_array_equal(first, Run.open(str(tmp_path / "run")).adjacency.binary)
+    assert (first != second).any()
 
 
 def test_tune_shows_what_it_tried_and_searches_with_the_best(
