@@ -14,6 +14,8 @@ from fives_tf.config import PAPER, Config, FitConfig, SearchConfig, settings
 from fives_tf.tuning import GRID, PAPER_GRID, Grid, combinations
 
 Settings = dict[str, Any]
+Trial = tuple[Settings, Cell | None]
+"""Settings that are tried, and the cell that does so if that is possible."""
 
 # Other data has a batch by its size.
 BATCHES = {"employee": 128, "bank": 128, "adult": 128, "credit": 128, "criteo": 1024}
@@ -64,7 +66,7 @@ METHODS = {
 }
 
 
-def trials(method: str, data: Data, given: Settings) -> list[Settings]:
+def trials(method: str, data: Data, given: Settings) -> list[Trial]:
     """The combinations of settings that are tried for a method; one, if nothing is tuned.
 
     Args:
@@ -73,14 +75,9 @@ def trials(method: str, data: Data, given: Settings) -> list[Settings]:
         given: Settings that are not tuned.
     """
     grid = METHODS[method].grid
-    if not set(grid) - set(given):
-        return [{}]
-    return combinations(grid, data.columns, given)
-
-
-def trial_cell(method: str, data: Data, chosen: Settings) -> Cell:
-    """A trial: judged on valid, never on test."""
-    return learning_cell(method, data, chosen | _TRIAL, test=False)
+    tuned = combinations(grid, data.columns, given) if set(grid) - set(given) else [{}]
+    # Judged on valid, never on test.
+    return [(one, learning_cell(method, data, one | given | _TRIAL, test=False)) for one in tuned]
 
 
 def learning_cell(

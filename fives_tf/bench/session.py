@@ -6,7 +6,7 @@ from typing import Any
 
 from fives_tf.bench.cells import Cell, Result, Store
 from fives_tf.bench.data import Data
-from fives_tf.bench.methods import METHODS, Settings, learning_cell, trial_cell, trials
+from fives_tf.bench.methods import METHODS, Settings, Trial, learning_cell, trials
 from fives_tf.bench.statistics import Spread
 from fives_tf.bench.summary import Runs, Summary
 
@@ -38,23 +38,44 @@ class Session:
         return [row for row in rows if not self.methods or row in self.methods]
 
     def tune(self, methods: Iterable[str]) -> None:
-        """Chooses the settings of methods by the AUC on valid of the first seed."""
-        cells: dict[tuple[str, str], list[tuple[Settings, Cell]]] = {}
-        for name, (first, *_) in self.data.items():
-            for method in methods:
-                chosen = trials(method, first, self.given) if self.tunes else [{}]
-                self.tuned[name, method] = chosen[0]
-                if len(chosen) > 1:
-                    cells[name, method] = [
-                        (one, trial_cell(method, first, one | self.given)) for one in chosen
-                    ]
-        every = [cell for group in cells.values() for _, cell in group]
-        found = self.store.fill("trial", every)
-        for (name, method), group in cells.items():
+        """Chooses the settings of methods; if nothing is tuned, those that they start from."""
+        for name in self.data:
+            self.tuned.update({(name, method): {} for method in methods})
+        if self.tunes:
+            self.choose(
+                {
+                    method: lambda data, method=method: trials(method, data, self.given)
+                    for method in methods
+                }
+            )
+
+    def choose(self, rows: dict[str, Callable[[Data], list[Trial]]]) -> None:
+        """Chooses the settings of rows by the AUC on valid of the first seed.
+
+        They are the first ones if nothing is tuned, or if no trial succeeds.
+
+        Args:
+            rows: What makes the trials of each row.
+        """
+        groups = {
+            (name, row): make(first)
+            for name, (first, *_) in self.data.items()
+            for row, make in rows.items()
+        }
+        self.tuned.update({key: group[0][0] for key, group in groups.items()})
+        if not self.tunes:
+            return
+        several = {
+            key: [(settings, cell) for settings, cell in group if cell]
+            for key, group in groups.items()
+            if len(group) > 1
+        }
+        found = self.store.fill("trial", [cell for group in several.values() for _, cell in group])
+        for (name, row), group in several.items():
             judged = [
                 {
                     "dataset": name,
-                    "method": method,
+                    "method": row,
                     "settings": one,
                     "valid": found[cell.name]["valid"],
                 }
@@ -64,7 +85,7 @@ class Session:
             self.tried.extend(judged)
             if judged:
                 best = max(judged, key=lambda trial: trial["valid"]["auc"])
-                self.tuned[name, method] = best["settings"]
+                self.tuned[name, row] = best["settings"]
 
     def cell(
         self,

@@ -18,11 +18,8 @@ def run(session: Session) -> Report:
     session.tune(methods)
     names = {row: ROWS[row] for row in (*methods, *libraries)}
     rows = {method: lambda data, method=method: session.cell(method, data) for method in methods}
-    for library in libraries:
-        rows[library] = lambda data, library=library: trees.if_possible(
-            trees.tree_cell(library, data), session.store
-        )
     runs = session.run(rows)
+    runs |= trees.run(session, {library: trees.Row(library) for library in libraries})
     others = [method for method in methods if method not in OURS]
     summary = summarize(runs, dict.fromkeys(OURS, others))
     figures = session.figures(summary)

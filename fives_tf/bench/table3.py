@@ -55,12 +55,9 @@ def run(session: Session) -> Report:
         rows[name] = lambda data, found=found, rank=rank: crossed_cell(session, data, found, rank)
     runs = session.run(rows)
     chosen = gather(session, "run", rows["fives_gain"])
-    runs |= session.run(
-        {
-            LIBRARY: lambda data: trees.if_possible(trees.tree_cell(LIBRARY, data), session.store),
-            "lightgbm_fives": lambda data: _crossed_trees(session, data, chosen),
-        }
-    )
+    crossed = {key: (one.cell, one.crosses) for key, one in chosen.items()}
+    outside = {LIBRARY: trees.Row(LIBRARY), "lightgbm_fives": trees.Row(LIBRARY, crossed)}
+    runs |= trees.run(session, outside)
     summary = summarize(runs, dict.fromkeys(OURS, OTHERS))
     for one in summary:
         if one["method"] not in OUTSIDE:
@@ -136,17 +133,6 @@ def _draw(data: Data, searches: dict[tuple[str, int], _List]) -> Cell | None:
 def _generate(data: Data, method: str, order: int) -> Cell:
     arguments = {"method": method, "count": COUNT, "order": order}
     return Cell(data, method, generate, arguments)
-
-
-def _crossed_trees(
-    session: Session, data: Data, chosen: dict[tuple[str, int], _List]
-) -> Cell | None:
-    """Trees with the crosses that a regression chose on valid."""
-    one = chosen.get((data.name, data.seed))
-    if one is None:
-        return None
-    cell = trees.tree_cell(LIBRARY, data, one.cell, one.crosses)
-    return trees.if_possible(cell, session.store)
 
 
 def _tables(session: Session, summary: Summary) -> list[Table]:

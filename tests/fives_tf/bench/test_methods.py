@@ -8,7 +8,7 @@ from fives_tf.bench import paper
 from fives_tf.bench.cells import Cell, Store
 from fives_tf.bench.data import Data
 from fives_tf.bench.learn import generate
-from fives_tf.bench.methods import METHODS, learning_cell, trial_cell, trials
+from fives_tf.bench.methods import METHODS, learning_cell, trials
 from fives_tf.bench.session import Session
 from fives_tf.config import PAPER
 from fives_tf.training.batches import Source
@@ -36,10 +36,12 @@ def test_the_grids_are_as_large_as_those_of_the_paper(method, count):
 
 
 def test_what_is_given_is_not_tuned():
-    assert trials("autofis", ADULT, {"dim": 4}) == [{}]
-    assert [one["layers"] for one in trials("fignn", ADULT, {"dim": 4})] == [2, 3, 4]
+    [(settings, cell)] = trials("autofis", ADULT, {"dim": 4})
+    assert (settings, cell.arguments["config"]["dim"]) == ({}, 4)
+    layers = [one["layers"] for one, _ in trials("fignn", ADULT, {"dim": 4})]
+    assert layers == [2, 3, 4]
     few = dataclasses.replace(ADULT, columns=2)
-    assert {one["order"] for one in trials("fives", few, {})} == {2}
+    assert {one["order"] for one, _ in trials("fives", few, {})} == {2}
 
 
 def test_settings_are_those_of_the_paper_and_of_the_data():
@@ -86,9 +88,10 @@ def test_equal_settings_are_one_cell():
 
 
 def test_a_trial_learns_from_no_row_that_judges_it():
-    arguments = trial_cell("dnn", ADULT, {}).arguments
-    assert not arguments["test"]
-    assert not arguments["config"]["refit"]
+    for settings, cell in trials("dnn", ADULT, {}):
+        assert not cell.arguments["test"]
+        assert not cell.arguments["config"]["refit"]
+        assert cell.arguments["config"]["dim"] == settings["dim"]
 
 
 @pytest.mark.usefixtures("one_process")
