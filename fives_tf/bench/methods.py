@@ -22,7 +22,7 @@ BATCHES = {"employee": 128, "bank": 128, "adult": 128, "credit": 128, "criteo": 
 COMMON: Settings = {"rate": 5e-3, "l2": 1e-4, "dropout": 0.3}
 HIDDEN = ((512, 256), (256, 128), (128, 64))
 DIMS = (8, 16)
-# A trial is judged on valid, so it must not learn from there.
+# A trial is judged on valid, so its last fit must not learn from there.
 _TRIAL: Settings = {"refit": False}
 
 

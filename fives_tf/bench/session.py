@@ -144,8 +144,10 @@ class Session:
         """How the figures of tuned methods and several runs came about, in words."""
         seeds = [data.seed for data in next(iter(self.data.values()))]
         return [
-            f"Runs of each method: {len(seeds)}, with the seeds {seeds}. Of a public data set the "
-            "seed is also that of the split.",
+            f"Runs of each method: {len(seeds)}, with the seeds {seeds}. The seed draws the test "
+            "rows of employee, bank and credit and the validation rows of adult, too; else it is "
+            "that of learning alone. Where the test rows are always the same, deviations are those "
+            "of learning.",
             "Each method was tuned by the AUC on the validation rows of seed 0, over the grid that "
             "the JSON file lists with all trials."
             if self.tried

@@ -15,8 +15,8 @@ from fives_tf.edges import correlations
 METHOD = "fives_paper"
 LABELS = {"random": "Random", "scratch": "LFS", "fives": "FIVES", "finetune": "FT"}
 AXES = {"soft": "A", "strength": "A before re-scaling"}
-# What follows the search has the rates of the search; and as the search does, the network learns
-# from train alone, so that the edges are all that differs.
+# What follows the search has its rates, which fall, and stops when valid tells to; as in the
+# search, the network learns from train alone. So Random and LFS differ by their edges only.
 _AFTER = {
     "rate": 5e-3,
     "embedding_rate": 5e-3,
