@@ -8,7 +8,14 @@ from fives_tf.bench.plots import Panel, Plot
 from fives_tf.bench.render import Report, Table
 from fives_tf.bench.session import Session
 from fives_tf.bench.statistics import Spread
-from fives_tf.bench.summary import STARS, Runs, on_test, summarize, welch_lines
+from fives_tf.bench.summary import (
+    STARS,
+    Runs,
+    on_test,
+    seed_tables,
+    summarize,
+    welch_lines,
+)
 from fives_tf.bench.table3 import crossed_cell, gather
 
 METHOD = "fives_paper"
@@ -72,7 +79,7 @@ def run(session: Session) -> Report:
     return Report(
         "Contributions of the components (figures 3 and 4)",
         {"summary": summary},
-        [table],
+        [table, *seed_tables(summary, LABELS, session.data)],
         plots,
         welch_lines(summary, LABELS),
         session.facts(),

@@ -1,10 +1,11 @@
 """From the runs of an experiment to means, deviations and tests."""
 
 import dataclasses
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from typing import Any
 
 from fives_tf.bench.cells import Result
+from fives_tf.bench.render import Table
 from fives_tf.bench.statistics import Spread, stars, welch
 
 Runs = dict[str, dict[str, dict[int, Result]]]
@@ -26,7 +27,7 @@ def summarize(runs: Runs, tests: Mapping[str, Iterable[str]]) -> Summary:
     """The spread of each row on each data set, and whether some are better than others.
 
     A row is tested against each of its others, and has stars if it is better than the one of the
-    highest mean.
+    highest mean. Seed by seed it is compared with all rows.
 
     Args:
         runs: The runs.
@@ -43,9 +44,52 @@ def summarize(runs: Runs, tests: Mapping[str, Iterable[str]]) -> Summary:
                 "auc": dataclasses.asdict(Spread.of(values)),
                 "log_loss": dataclasses.asdict(Spread.of(losses)),
             }
-            others = {other: figures[other] for other in tests.get(row, ()) if other in figures}
-            summary.append(one | _tested(values, others) if others else one)
+            if row in tests:
+                one["by_seed"] = {
+                    other: compared
+                    for other in figures
+                    if other != row and (compared := _by_seed(runs[row][name], runs[other][name]))
+                }
+                others = {other: figures[other] for other in tests[row] if other in figures}
+                one |= _tested(values, others) if others else {}
+            summary.append(one)
     return summary
+
+
+def seed_tables(
+    summary: Summary, names: Mapping[str, str], datasets: Collection[str]
+) -> list[Table]:
+    """For each row that is tested, by how much it is above all others seed by seed.
+
+    Args:
+        summary: The summary.
+        names: The names of the rows in tables.
+        datasets: The names of the data sets.
+    """
+    found = {(one["method"], one["dataset"]): one.get("by_seed", {}) for one in summary}
+    tested = [row for row in names if any(found.get((row, name)) for name in datasets)]
+    return [
+        Table(
+            f"{names[row]} less each other, seed by seed",
+            ("less", *datasets),
+            [
+                (label, *(_difference(found.get((row, name), {}).get(other)) for name in datasets))
+                for other, label in names.items()
+                if other != row
+            ],
+            "Differences in test AUC of the runs with the same seed: mean and standard deviation, "
+            "and with how many seeds it is above 0. What the draw of the rows does to both drops "
+            "out.",
+        )
+        for row in tested
+    ]
+
+
+def _difference(compared: dict[str, Any] | None) -> str:
+    if compared is None:
+        return "-"
+    spread = Spread(**compared["difference"])
+    return f"{spread.mean:+.4f} ± {spread.deviation:.4f} ({compared['ahead']} of {spread.runs})"
 
 
 def _tested(values: list[float], others: dict[str, list[float]]) -> dict[str, Any]:
@@ -60,6 +104,18 @@ def _tested(values: list[float], others: dict[str, list[float]]) -> dict[str, An
         "p": p,
         "stars": stars(p) if better else "",
         "p_values": p_values,
+    }
+
+
+def _by_seed(runs: dict[int, Result], others: dict[int, Result]) -> dict[str, Any] | None:
+    """How a row compares with another over the seeds of both; None if there are none."""
+    pairs = [(runs[seed], others[seed]) for seed in sorted(runs.keys() & others.keys())]
+    if not pairs:
+        return None
+    differences = [one["test"]["auc"] - other["test"]["auc"] for one, other in pairs]
+    return {
+        "difference": dataclasses.asdict(Spread.of(differences)),
+        "ahead": sum(difference > 0 for difference in differences),
     }
 
 

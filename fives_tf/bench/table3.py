@@ -11,7 +11,14 @@ from fives_tf.bench.data import Data
 from fives_tf.bench.learn import draw, generate, search
 from fives_tf.bench.render import Report, Table, beside
 from fives_tf.bench.session import Session
-from fives_tf.bench.summary import STARS, Runs, Summary, summarize, welch_lines
+from fives_tf.bench.summary import (
+    STARS,
+    Runs,
+    Summary,
+    seed_tables,
+    summarize,
+    welch_lines,
+)
 
 COUNT = 100  # crosses of a generator, of which as many are used as are best
 LABELS = {
@@ -67,7 +74,7 @@ def run(session: Session) -> Report:
     return Report(
         "FIVES as a feature generator (table 3)",
         {"summary": summary},
-        _tables(session, summary),
+        [*_tables(session, summary), *seed_tables(summary, LABELS | OUTSIDE, session.data)],
         lines=welch_lines(summary, LABELS),
         facts=session.facts(),
     )

@@ -9,7 +9,7 @@ from fives_tf.bench.learn import edge_figures
 from fives_tf.bench.plots import Panel, Plot
 from fives_tf.bench.render import Report, Table
 from fives_tf.bench.session import Session
-from fives_tf.bench.summary import STARS, summarize, welch_lines
+from fives_tf.bench.summary import STARS, seed_tables, summarize, welch_lines
 from fives_tf.edges import correlations
 
 METHOD = "fives_paper"
@@ -85,7 +85,7 @@ def run(session: Session) -> Report:
     return Report(
         "Usefulness of the crosses (figures 5 and 6)",
         figures,
-        tables,
+        [*tables, *seed_tables(summary, LABELS, session.data)],
         plots,
         welch_lines(summary, LABELS),
         session.facts(),

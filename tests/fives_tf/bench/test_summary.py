@@ -8,7 +8,7 @@ from fives_tf.bench.cells import Store
 from fives_tf.bench.data import Data
 from fives_tf.bench.session import Session
 from fives_tf.bench.statistics import welch
-from fives_tf.bench.summary import summarize, welch_lines
+from fives_tf.bench.summary import seed_tables, summarize, welch_lines
 from fives_tf.bench.table3 import improvement
 
 
@@ -46,6 +46,40 @@ def test_a_row_is_tested_against_the_strongest_of_its_others():
         {"fives": runs(0.1, 0.2, 0.11), "other": runs(0.8, 0.9, 0.85)}, {"fives": ("other",)}
     )
     assert (worse[0]["stars"], worse[0]["p"] < 0.05) == ("", True)
+
+
+def test_rows_are_compared_seed_by_seed_over_the_seeds_of_both():
+    every = {
+        "fives": runs(0.80, 0.92, 0.70),
+        "lr": runs(0.79, 0.90, 0.69),
+        "dnn": runs(0.81, None, 0.68),
+        "trees": runs(None, 0.95, None),
+        "failed": runs(None, None, None),
+    }
+    found = summarize(every, {"fives": ("lr", "dnn")})
+    fives, *others = found
+    assert not any("by_seed" in one for one in others)
+    by_seed = fives["by_seed"]
+    assert list(by_seed) == ["lr", "dnn", "trees"]
+    assert by_seed["lr"]["difference"]["mean"] == pytest.approx(0.04 / 3)
+    assert [by_seed[row]["ahead"] for row in by_seed] == [3, 1, 0]
+    assert by_seed["lr"]["difference"]["deviation"] == pytest.approx(0.01 / 3**0.5)
+    assert by_seed["dnn"]["difference"]["runs"] == 2
+    names = {"fives": "FIVES", "lr": "LR", "dnn": "DNN", "trees": "Trees", "failed": "Failed"}
+    (table,) = seed_tables(found, names, ["log"])
+    assert (table.title, table.header) == (
+        "FIVES less each other, seed by seed",
+        ("less", "log"),
+    )
+    assert table.rows == [
+        ("LR", "+0.0133 ± 0.0058 (3 of 3)"),
+        ("DNN", "+0.0050 ± 0.0212 (1 of 2)"),
+        ("Trees", "-0.0300 ± 0.0000 (0 of 1)"),
+        ("Failed", "-"),
+    ]
+    alone = summarize({"fives": runs(0.8), "trees": runs(0.7)}, {"fives": ()})
+    assert "against" not in alone[0]
+    assert alone[0]["by_seed"]["trees"]["ahead"] == 1
 
 
 def test_a_mean_over_some_of_the_runs_is_marked():
