@@ -4,6 +4,7 @@ All of them give the same kind of list, which `fives fit`, `fives materialize` a
 they take the crosses of a search.
 """
 
+import dataclasses
 import os
 import tempfile
 from typing import TYPE_CHECKING
@@ -86,7 +87,7 @@ def _autocross(source: "Source", count: int, order: int, seed: int) -> "list[Cro
     from fives_tf.search import working
     from fives_tf.training.regression import fit_regression
 
-    dataset, most = source.dataset, rows_to_read(source.dataset.encoding, count, order)
+    dataset, most = source.dataset, rows_to_read(source.dataset.encoding)
     learned, judge = divided(source.arrays("train", most), seed)
     # The rows that decide must be as new to the regression as they are to the crosses.
     part = source.holding({"train": learned, "valid": source.arrays("valid", most)})
@@ -94,7 +95,9 @@ def _autocross(source: "Source", count: int, order: int, seed: int) -> "list[Cro
         config = FitConfig(model="lr", seed=seed, strategy="one", xla=False)
         with working(directory, config):
             config = config.resolve(len(learned[1]))
-            model, _ = fit_regression(config, Facts.of(dataset, config), part, directory)
+            # A penalty stands beside the loss of the rows that are learned from.
+            facts = dataclasses.replace(Facts.of(dataset, config), rows=len(learned[1]))
+            model, _ = fit_regression(config, facts, part, directory)
             fitted = first_order(model)
     rows = (
         (ids, label, fitted.weights[ids].sum(axis=1) + fitted.bias)

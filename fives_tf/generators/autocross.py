@@ -13,6 +13,10 @@ What differs:
 - Log loss decides, not AUC: it varies less by chance.
 - The first block has `field_wise.BLOCK` rows at least. The paper has data for so many blocks that
   one candidate is left at the end; here several may be, and the best of them wins.
+- In each round a candidate learns from its first row on again, so that memory holds the weights of
+  one candidate, not of all.
+- The granularities are those of the dataset, which are buckets of equal width or not, and one or
+  several, as its schema says.
 - Values that occur once in the rows share a weight, as in `fives fit`.
 - The rows that decide are a part of train, as in Alink's implementation. So the validation rows, of
   which hundreds of comparisons would leave nothing, can still say how many crosses are worth it.
@@ -33,8 +37,7 @@ from fives_tf.generators.places import Places, named, single_fields, unions
 STRENGTH = 3.0
 LEARNED = 0.8  # of the rows; the others decide
 MOST_ROWS = 1_000_000
-MEMORY = 2 << 30
-_CELL = 12  # bytes of a row of a candidate: its value, and up to half of a value's weight
+MEMORY = 2 << 30  # bytes of the values that are kept; half of them are for pairs of fields
 _DENSE = 4  # combinations for each row up to which a table of them is faster than to sort
 
 
@@ -76,14 +79,16 @@ def autocross_crosses(
             found = candidates(features, encoding, order)
             if not found:
                 break
-            learners = [FieldWise(*values.of(cross), strength) for cross in found]
-            block = block_rows(len(shuffled), len(found))
-            best = successive_halving(learners, *bases, block)
-            before, after = bases[1].loss(), learners[best].loss(bases[1])
+            learners = [
+                lambda cross=cross: FieldWise(*values.of(cross), strength) for cross in found
+            ]
+            best, learner = successive_halving(
+                learners, *bases, block_rows(len(shuffled), len(found))
+            )
+            before, after = bases[1].loss(), learner.loss(bases[1])
             if after >= before:
                 break
-            added = learners[best].added()
-            bases = [base.plus(one) for base, one in zip(bases, added, strict=True)]
+            bases = [base.plus(one) for base, one in zip(bases, learner.added(), strict=True)]
             features.append(found[best])
             crosses.append(named(found[best], before - after, encoding))
             view.update(len(crosses), suffix=f"log loss {after:.5f}")
@@ -100,11 +105,10 @@ def divided(
     return (ids[learned], label[learned]), (ids[~learned], label[~learned])
 
 
-def rows_to_read(encoding: Encoding, count: int, order: int) -> int:
-    """How many rows the search takes at most, so that they fit in memory."""
+def rows_to_read(encoding: Encoding) -> int:
+    """How many rows the search takes at most: as many as leave room for crosses beside pairs."""
     pairs = len(unions(single_fields(encoding), single_fields(encoding), encoding))
-    later = count * len(encoding.fields) if order > 2 else 0
-    return min(MEMORY // (_CELL * (pairs + later)), MOST_ROWS)
+    return min(MEMORY // (2 * pairs * np.dtype(np.int32).itemsize), MOST_ROWS)
 
 
 def candidates(features: Collection[Places], encoding: Encoding, order: int) -> list[Places]:
@@ -132,7 +136,7 @@ def keep_granularities(
 
     def loss(field: Places) -> float:
         learner = FieldWise(*values.of(field), strength)
-        learner.learn(train, 0, len(train.label))
+        learner.learn(train, len(train.label))
         return learner.loss(judge)
 
     kept: list[Places] = []
@@ -143,7 +147,7 @@ def keep_granularities(
 
 
 class Values:
-    """Which value of a feature each row has, for any feature, found once and kept."""
+    """Which value of a feature each row has, for any feature, kept while there is memory."""
 
     def __init__(self, encoding: Encoding, train: np.ndarray, judge: np.ndarray):
         """Takes the global ids of the rows to learn from and to judge by."""
@@ -152,21 +156,29 @@ class Values:
         self._sizes = [field.size for field in encoding.fields]
         self._train = len(train)
         self._known: dict[Places, np.ndarray] = {}
+        self._left = MEMORY
 
     def of(self, feature: Places) -> tuple[np.ndarray, np.ndarray]:
         """The values, int32, of the rows to learn from and to judge by.
 
         From 1 on if at least two of the rows to learn from have the combination, else 0.
         """
-        if feature not in self._known:
-            numbers = number_combinations(
-                [self._columns[place] for place in feature],
-                [self._sizes[place] for place in feature],
-            )
-            counts = np.bincount(numbers[: self._train], minlength=numbers.max(initial=0) + 1)
-            often = counts >= MIN_COUNT
-            self._known[feature] = np.where(often, np.cumsum(often), 0).astype(np.int32)[numbers]
-        return tuple(np.split(self._known[feature], [self._train]))
+        found = self._known.get(feature)
+        if found is None:
+            found = self._find(feature)
+            if found.nbytes <= self._left:
+                self._known[feature] = found
+                self._left -= found.nbytes
+        return tuple(np.split(found, [self._train]))
+
+    def _find(self, feature: Places) -> np.ndarray:
+        numbers = number_combinations(
+            [self._columns[place] for place in feature],
+            [self._sizes[place] for place in feature],
+        )
+        counts = np.bincount(numbers[: self._train], minlength=numbers.max(initial=0) + 1)
+        often = counts >= MIN_COUNT
+        return np.where(often, np.cumsum(often), 0).astype(np.int32)[numbers]
 
 
 def number_combinations(columns: Iterable[np.ndarray], sizes: Sequence[int]) -> np.ndarray:

@@ -27,20 +27,19 @@ def sigmoid(logit):
     return 1 / (1 + np.exp(-logit))
 
 
-def slow_learn(values, base: Base, strength: float, rounds: list[tuple[int, int]]) -> dict:
-    """Weights by value, from the definition, after rounds of rows; batches start anew in each."""
+def slow_learn(values, base: Base, strength: float, last: int) -> dict:
+    """Weights by value, from the definition, after so many rows."""
     weights, curvature = {}, {}
-    for first, last in rounds:
-        for start in range(first, last, field_wise.BATCH):
-            rows = range(start, min(start + field_wise.BATCH, last))
-            before = {row: base.logit[row] + weights.get(values[row], 0.0) for row in rows}
-            error = {}
-            for row, logit in before.items():
-                value, chance = values[row], 1 / (1 + math.exp(-logit))
-                error[value] = error.get(value, 0.0) + base.label[row] - chance
-                curvature[value] = curvature.get(value, strength) + chance * (1 - chance)
-            for value, sum_ in error.items():
-                weights[value] = weights.get(value, 0.0) + sum_ / curvature[value]
+    for start in range(0, last, field_wise.BATCH):
+        rows = range(start, min(start + field_wise.BATCH, last))
+        before = {row: base.logit[row] + weights.get(values[row], 0.0) for row in rows}
+        error = {}
+        for row, logit in before.items():
+            value, chance = values[row], 1 / (1 + math.exp(-logit))
+            error[value] = error.get(value, 0.0) + base.label[row] - chance
+            curvature[value] = curvature.get(value, strength) + chance * (1 - chance)
+        for value, sum_ in error.items():
+            weights[value] = weights.get(value, 0.0) + sum_ / curvature[value]
     return weights
 
 
@@ -62,9 +61,8 @@ def test_weights_are_learned_as_defined(monkeypatch):
     rng, train, valid = np.random.default_rng(0), draw_base(100, 1), draw_base(40, 2)
     own, other = rng.integers(0, 7, 100).astype(np.int32), rng.integers(0, 9, 40).astype(np.int32)
     learner = FieldWise(own, other, 0.5)
-    learner.learn(train, 0, 30)
-    learner.learn(train, 30, 100)
-    weights = slow_learn(own.tolist(), train, 0.5, [(0, 30), (30, 100)])
+    learner.learn(train, 90)
+    weights = slow_learn(own.tolist(), train, 0.5, 90)
     assert learner.weights == pytest.approx([weights.get(value, 0.0) for value in range(9)])
     assert learner.loss(valid) == pytest.approx(slow_loss(other, valid, weights))
     assert learner.loss(valid) == pytest.approx(
@@ -75,7 +73,7 @@ def test_weights_are_learned_as_defined(monkeypatch):
 def test_one_batch_is_one_newton_step():
     own, train = np.random.default_rng(3).integers(0, 7, 500), draw_base(500, 4)
     learner = FieldWise(own, own, 2.0)
-    learner.learn(train, 0, 500)
+    learner.learn(train, 500)
     assert learner.weights == pytest.approx(newton_weights(own, train.label, train.logit, 2.0, 7))
 
 
@@ -86,7 +84,7 @@ def test_a_pass_comes_close_to_the_least_penalised_loss():
     logit = rng.normal(-1, 0.5, 20_000)
     label = (rng.random(20_000) < sigmoid(logit + effect[values])).astype(np.float32)
     learner = FieldWise(values, values, 3.0)
-    learner.learn(Base(label, logit), 0, len(values))
+    learner.learn(Base(label, logit), len(values))
     for value in range(5):
         own, weight = values == value, 0.0
         for _ in range(30):
@@ -103,22 +101,21 @@ def test_halving_goes_as_a_slow_loop_does(count, rows, monkeypatch):
     features = [
         [rng.integers(0, 6, size).astype(np.int32) for size in (rows, 60)] for _ in range(count)
     ]
-    learners = [FieldWise(*values, 1.0) for values in features]
-    best = successive_halving(learners, train, valid, block=20)
-    left, rounds, first, block = list(range(count)), [], 0, 20
-    while first < rows:
-        last = min(first + block, rows) if len(left) > 1 else rows
-        rounds.append((first, last))
+    learners = [lambda values=values: FieldWise(*values, 1.0) for values in features]
+    best, learner = successive_halving(learners, train, valid, block=20)
+    left, last, block = list(range(count)), 0, 20
+    while last < rows:
+        last = min(last + block, rows) if len(left) > 1 else rows
         losses = {}
         for place in left:
-            weights = slow_learn(features[place][0].tolist(), train, 1.0, rounds)
+            weights = slow_learn(features[place][0].tolist(), train, 1.0, last)
             losses[place] = slow_loss(features[place][1], valid, weights)
         left = sorted(left, key=losses.get)
         if last < rows:
             left = left[: math.ceil(len(left) / 2)]
-        first, block = last, block * 2
+        block *= 2
     assert best == left[0]
-    assert learners[best].loss(valid) == pytest.approx(losses[best])
+    assert learner.loss(valid) == pytest.approx(losses[best])
 
 
 def test_the_first_block_leaves_one_candidate_at_the_end_if_there_are_rows():
@@ -166,9 +163,25 @@ def test_values_that_train_has_once_or_never_are_one():
     encoding = make_encoding({"a": (3,), "b": (3,)})
     train = np.array([[0, 5], [0, 5], [1, 5], [0, 6], [0, 6], [2, 6]])
     valid = np.array([[0, 5], [0, 6], [1, 5], [4, 9]])
-    fitted, judged = Values(encoding, train, valid).of((0, 1))
-    assert fitted.tolist() == [1, 1, 0, 2, 2, 0]
-    assert judged.tolist() == [1, 2, 0, 0]
+    values = Values(encoding, train, valid)
+    for _ in range(2):
+        fitted, judged = values.of((0, 1))
+        assert fitted.tolist() == [1, 1, 0, 2, 2, 0]
+        assert judged.tolist() == [1, 2, 0, 0]
+
+
+def test_values_that_are_not_kept_are_found_again(monkeypatch):
+    encoding, (train, *_) = planted(500, 0)
+    _, (judge, *_) = planted(100, 1)
+    kept = Values(encoding, train, judge)
+    room = 2 * 600 * np.dtype(np.int32).itemsize
+    monkeypatch.setattr(autocross, "MEMORY", room)
+    short = Values(encoding, train, judge)
+    for _ in range(2):
+        for pair in itertools.combinations(range(4), 2):
+            for one, other in zip(short.of(pair), kept.of(pair), strict=True):
+                np.testing.assert_array_equal(one, other)
+    assert (len(short._known), len(kept._known)) == (2, 6)
 
 
 def test_the_better_half_of_granularities_is_kept():
@@ -225,8 +238,7 @@ def test_the_score_is_what_the_weights_take_off_the_log_loss():
     shuffled = np.random.default_rng(5).permutation(9_000)
     ids, label, logit = (part[shuffled] for part in train)
     learner = FieldWise(*Values(encoding, ids, valid[0]).of((0, 1)), autocross.STRENGTH)
-    learner.learn(Base(label, logit), 0, field_wise.BLOCK)
-    learner.learn(Base(label, logit), field_wise.BLOCK, 9_000)
+    learner.learn(Base(label, logit), 9_000)
     drop = Base(*valid[1:]).loss() - learner.loss(Base(*valid[1:]))
     assert (cross.fields, cross.score) == (("a", "b"), pytest.approx(drop))
 
@@ -244,9 +256,8 @@ def test_it_ends_when_nothing_helps():
 def test_rows_are_fewer_where_there_are_many_fields():
     few = make_encoding({f"c{i}": (2,) for i in range(3)})
     many = make_encoding({f"c{i}": (2,) for i in range(40)})
-    assert rows_to_read(few, 10, 2) == autocross.MOST_ROWS
-    assert 100_000 < rows_to_read(many, 10, 2) < autocross.MOST_ROWS
-    assert rows_to_read(many, 10, 3) < rows_to_read(many, 10, 2)
+    assert rows_to_read(few) == autocross.MOST_ROWS
+    assert 300_000 < rows_to_read(many) < autocross.MOST_ROWS
 
 
 def test_a_fifth_of_the_rows_decides():

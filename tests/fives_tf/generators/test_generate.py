@@ -10,8 +10,9 @@ from fives_tf.crosses import from_json
 from fives_tf.dataset import Dataset
 from fives_tf.errors import UserError
 from fives_tf.fit import fit
-from fives_tf.generators import METHODS, generate
+from fives_tf.generators import METHODS, autocross, generate
 from fives_tf.synth import SynthConfig
+from fives_tf.training import regression
 from pipelines import runner
 
 from .samples import write_synth
@@ -42,6 +43,21 @@ def test_autocross_finds_the_planted_pairs(planted):
     assert {cross.fields for cross in crosses[:3]} == set(PLANTED.crosses())
     assert all(cross.score > 0.01 for cross in crosses[:3])
     assert all(cross.score < 0.005 for cross in crosses[3:])
+
+
+def test_the_penalty_of_what_autocross_starts_from_is_by_the_rows_that_it_learns_from(
+    small, monkeypatch
+):
+    seen, fit_regression = [], regression.fit_regression
+
+    def seeing(config, facts, source, directory):
+        seen.append((facts.rows, source.rows(["train"])))
+        return fit_regression(config, facts, source, directory)
+
+    monkeypatch.setattr(autocross, "MOST_ROWS", 100)
+    monkeypatch.setattr(regression, "fit_regression", seeing)
+    generate(small, "autocross", count=1)
+    assert seen == [(80, 80)]
 
 
 @pytest.mark.parametrize("method", METHODS)
