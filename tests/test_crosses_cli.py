@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from fives_tf import sql
-from fives_tf.crosses import best_of_orders, by_gain, from_json
+from fives_tf.crosses import Cross, best_of_orders, by_gain, from_json, to_json
 from fives_tf.dataset import Dataset
 from fives_tf.run import Run
 from fives_tf.training.crossing import SHORT_LIST
@@ -103,6 +103,67 @@ def test_beside_the_planted_truth(searched, small_log, cli):
     rank = pairs.index("C1 x C2") + 1
     told = shown.stdout.splitlines()[-1]
     assert told == f"planted C1 x C2: rank {rank} among {len(pairs)} crosses of order 2"
+
+
+@pytest.fixture(scope="module")
+def cross_file(searched, tmp_path_factory):
+    """What `fives generate` writes: crosses in the order of their generator, without gains."""
+    crosses = [
+        Cross(fields, score)
+        for fields, score in ((("C1", "C2"), 0.2), (("C1", "C2", "C3"), 0.1), (("C1", "C3"), 0.3))
+    ]
+    path = tmp_path_factory.mktemp("file") / "crosses.json"
+    path.write_bytes(to_json(crosses))
+    return path
+
+
+def test_of_a_file(cross_file, small_dataset, small_log, cli):
+    _, *rows = table(cli("crosses", cross_file).stdout)
+    assert [row[0] for row in rows] == ["C1 x C2", "C1 x C2 x C3", "C1 x C3"]
+    _, *rows = table(cli("crosses", cross_file, "--top=1", "--order=2").stdout)
+    assert [row[0] for row in rows] == ["C1 x C2"]
+    shown = cli("crosses", cross_file, "--format=json").stdout
+    assert shown == cross_file.read_text() + "\n"
+    dataset = f"--dataset={small_dataset}"
+    encoding = Dataset.open(str(small_dataset)).encoding
+    expected = sql.select(from_json(cross_file.read_bytes(), "here"), encoding) + "\n"
+    assert cli("crosses", cross_file, "--format=sql", dataset).stdout == expected
+    shown = cli("crosses", cross_file, dataset, "--truth", small_log / "truth.json")
+    told = shown.stdout.splitlines()[-1]
+    assert told == "planted C1 x C2: rank 1 among 2 crosses of order 2"
+
+
+def test_of_a_file_by_gain(searched, cli, tmp_path):
+    crosses = Run.open(str(searched[0])).crosses
+    path = tmp_path / "crosses.json"
+    path.write_bytes(to_json(crosses))
+    shown = cli("crosses", path, "--rank=gain", "--top=5", "--format=json").stdout
+    assert from_json(shown.encode(), "here") == by_gain(crosses)[:5]
+
+
+@pytest.mark.parametrize(
+    ("flags", "message"),
+    [
+        (["--format=sql"], "--dataset: name the dataset"),
+        (["--truth={truth}"], "--dataset: name the dataset"),
+        (["--edges"], "--edges: is for the run of a search"),
+        (["--thresholds=0.5"], "--thresholds: is for the run of a search"),
+        (["--rank=gain"], "has a gain; `fives fit --crosses"),
+    ],
+)
+def test_a_file_lacks_what_a_run_has(flags, message, cross_file, small_log, cli):
+    flags = [flag.format(truth=small_log / "truth.json") for flag in flags]
+    done = cli("crosses", cross_file, *flags)
+    assert done.returncode == 2
+    assert message in done.stderr
+
+
+def test_of_a_file_of_another_dataset(small_dataset, cli, tmp_path):
+    path = tmp_path / "crosses.json"
+    path.write_bytes(to_json([Cross(("C1", "elsewhere"), 1.0)]))
+    done = cli("crosses", path, "--format=sql", f"--dataset={small_dataset}")
+    assert done.returncode == 2
+    assert f"{path}: the cross `C1 x elsewhere` needs the field `elsewhere`" in done.stderr
 
 
 @pytest.mark.parametrize(

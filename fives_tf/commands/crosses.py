@@ -1,22 +1,46 @@
-"""`fives crosses`: lists the crosses that a search found."""
+"""`fives crosses`: lists the crosses that a search found, or those of a file."""
 
 import argparse
 import dataclasses
+from collections.abc import Callable
 from typing import TYPE_CHECKING
 
+from fives_tf import storage
+from fives_tf.commands.cross_files import check_crosses, named_dataset, read_crosses
 from fives_tf.commands.printing import add_json_flag, print_json
 from fives_tf.errors import UserError
 
 if TYPE_CHECKING:
     from fives_tf.crosses import Cross
+    from fives_tf.dataset import Dataset
     from fives_tf.run import Run
 
-HELP = "list the crosses that a search found, as a table, as JSON or as SQL"
+HELP = "list the crosses of a search or of a file, as a table, as JSON or as SQL"
+
+
+@dataclasses.dataclass(frozen=True)
+class _List:
+    """Crosses, and how to find out more of their fields.
+
+    Attributes:
+        crosses: The crosses that the flags ask for, the best first.
+        columns: Gives the column that each field is made from.
+        dataset: Opens the dataset.
+    """
+
+    crosses: "list[Cross]"
+    columns: Callable[[], dict[str, str]]
+    dataset: "Callable[[], Dataset]"
 
 
 def add_flags(parser: argparse.ArgumentParser) -> None:
     """Adds the flags of this command."""
-    parser.add_argument("run", metavar="RUN", help="the run directory")
+    parser.add_argument(
+        "crosses",
+        metavar="RUN|FILE",
+        help="the run directory; or a crosses.json, such as `fives generate` writes, whose fields "
+        "SQL and --truth look up in --dataset",
+    )
     parser.add_argument(
         "--top",
         type=int,
@@ -67,14 +91,15 @@ def add_flags(parser: argparse.ArgumentParser) -> None:
         "rank each was found; in JSON as `planted`",
     )
     parser.add_argument(
-        "--dataset", metavar="DIR", help="where the dataset is now, if it moved; for SQL and gains"
+        "--dataset",
+        metavar="DIR",
+        help="where the dataset is now, if it moved, for SQL and gains; or that of a FILE",
     )
 
 
 def run(args: argparse.Namespace) -> None:
     """Prints the crosses."""
     from fives_tf.crosses import best_of_orders
-    from fives_tf.run import Run
 
     if args.top < 1:
         raise UserError(f"--top: expected at least 1. Received: {args.top}.")
@@ -83,19 +108,19 @@ def run(args: argparse.Namespace) -> None:
         raise UserError("--truth: marks crosses in a table or in JSON; leave --format out.")
     if args.dialect and form != "sql":
         raise UserError("--dialect: is for SQL; add --format sql.")
-    opened = Run.open(args.run)
-    crosses = _select(opened, args)
+    found = (_of_file if _is_file(args.crosses) else _of_run)(args)
+    crosses = found.crosses
     best = crosses[: args.top] if args.rank == "gain" else best_of_orders(crosses, args.top)
     if form == "json":
-        _print_document(opened, crosses, best, args.truth)
+        _print_document(found, best, args.truth)
     elif form == "sql":
         from fives_tf.sql import select
 
-        dataset = opened.dataset(args.dataset)
+        dataset = found.dataset()
         trim = dataset.schema.format.trim
         print(select(best, dataset.encoding, trim=trim, dialect=args.dialect or "ansi"))
     elif args.truth:
-        _print_with_truth(opened, crosses, best, args.truth)
+        _print_with_truth(found, best, args.truth)
     else:
         print_crosses(best)
 
@@ -120,6 +145,51 @@ def print_crosses(crosses: "list[Cross]", planted: list[bool] | None = None) -> 
             for cross, mark in zip(crosses, marks, strict=True)
         ],
     )
+
+
+def _is_file(path: str) -> bool:
+    return storage.exists(path) and not storage.is_directory(path)
+
+
+def _of_file(args: argparse.Namespace) -> _List:
+    """The crosses of a file, in its order."""
+    from fives_tf.crosses import by_gain
+
+    for flag in ("edges", "thresholds"):
+        if getattr(args, flag):
+            raise UserError(f"--{flag}: is for the run of a search; {args.crosses} has no edges.")
+    crosses = read_crosses(args.crosses)
+    if args.rank == "gain":
+        crosses = by_gain(crosses)
+        if not crosses:
+            raise UserError(
+                f"--rank: no cross of {args.crosses} has a gain; `fives fit --crosses "
+                f"{args.crosses}` finds them out, and `fives crosses` of its run lists them."
+            )
+
+    def dataset() -> "Dataset":
+        opened = named_dataset(args.dataset)
+        check_crosses(crosses, args.crosses, opened)
+        return opened
+
+    return _List(
+        [cross for cross in crosses if args.order in (None, cross.order)],
+        lambda: {field.name: field.column for field in dataset().encoding.fields},
+        dataset,
+    )
+
+
+def _of_run(args: argparse.Namespace) -> _List:
+    """The crosses of a run, by score each order for itself, or by gain."""
+    from fives_tf.run import Run
+
+    opened = Run.open(args.crosses)
+
+    def columns() -> dict[str, str]:
+        adjacency = opened.adjacency
+        return dict(zip(adjacency.fields.tolist(), adjacency.columns.tolist(), strict=True))
+
+    return _List(_select(opened, args), columns, lambda: opened.dataset(args.dataset))
 
 
 def _select(opened: "Run", args: argparse.Namespace) -> "list[Cross]":
@@ -167,35 +237,25 @@ def _read_thresholds(text: str, layers: int) -> list[float]:
     return thresholds
 
 
-def _print_document(
-    opened: "Run", crosses: "list[Cross]", best: "list[Cross]", truth: str | None
-) -> None:
+def _print_document(found: _List, best: "list[Cross]", truth: str | None) -> None:
     """Prints what crosses.json has, and where the planted ones are, if there is a truth."""
     from fives_tf.crosses import to_document
     from fives_tf.truth import find_planted, read_truth
 
     document = to_document(best)
     if truth:
-        found = find_planted(read_truth(truth), crosses, _columns(opened))
+        planted = find_planted(read_truth(truth), found.crosses, found.columns())
         document["planted"] = [
-            {"name": one.name, "order": one.order, **dataclasses.asdict(one)} for one in found
+            {"name": one.name, "order": one.order, **dataclasses.asdict(one)} for one in planted
         ]
     print_json(document)
 
 
-def _print_with_truth(
-    opened: "Run", crosses: "list[Cross]", best: "list[Cross]", truth: str
-) -> None:
+def _print_with_truth(found: _List, best: "list[Cross]", truth: str) -> None:
     from fives_tf.truth import find_planted, is_planted, read_truth
 
-    planted, columns = read_truth(truth), _columns(opened)
+    planted, columns = read_truth(truth), found.columns()
     print_crosses(best, [is_planted(cross, planted, columns) for cross in best])
-    for one in find_planted(planted, crosses, columns):
+    for one in find_planted(planted, found.crosses, columns):
         where = f"rank {one.rank:,}" if one.rank else "not"
         print(f"planted {one.name}: {where} among {one.among:,} crosses of order {one.order}")
-
-
-def _columns(opened: "Run") -> dict[str, str]:
-    """The column that each field of a run is made from."""
-    adjacency = opened.adjacency
-    return dict(zip(adjacency.fields.tolist(), adjacency.columns.tolist(), strict=True))

@@ -5,6 +5,8 @@ import os
 import sys
 from typing import TYPE_CHECKING
 
+from fives_tf import storage
+from fives_tf.commands.cross_files import check_crosses, named_dataset, read_crosses
 from fives_tf.commands.printing import add_json_flag, print_json
 from fives_tf.errors import UserError
 
@@ -123,10 +125,6 @@ def run(args: argparse.Namespace) -> None:
 
 def _open(args: argparse.Namespace) -> "tuple[list[Cross], Dataset]":
     """The crosses, and the dataset whose fields they are made of."""
-    from fives_tf import storage
-    from fives_tf.crosses import check_fields, from_json
-    from fives_tf.dataset import Dataset
-
     if storage.is_directory(args.crosses):
         from fives_tf.restore import ranked_crosses
         from fives_tf.run import Run
@@ -135,16 +133,9 @@ def _open(args: argparse.Namespace) -> "tuple[list[Cross], Dataset]":
         dataset = opened.dataset(args.dataset)
         crosses = ranked_crosses(opened, dataset)[: args.top or _TOP]
     else:
-        crosses = from_json(storage.read(args.crosses), args.crosses)[: args.top]
-        if args.dataset is None:
-            raise UserError("--dataset: name the dataset whose fields the crosses are made of.")
-        dataset = Dataset.open(args.dataset)
-    if not crosses:
-        raise UserError(f"{args.crosses}: has no crosses.")
-    try:
-        check_fields(crosses, [field.name for field in dataset.encoding.fields])
-    except UserError as error:
-        raise UserError(f"{args.crosses}: {error}") from None
+        crosses = read_crosses(args.crosses)[: args.top]
+        dataset = named_dataset(args.dataset)
+    check_crosses(crosses, args.crosses, dataset)
     return crosses, dataset
 
 
@@ -194,7 +185,6 @@ def _write_log(args: argparse.Namespace, crosses: "list[Cross]", dataset: "Datas
 
 
 def _write_dataset(args: argparse.Namespace, crosses: "list[Cross]", dataset: "Dataset") -> None:
-    from fives_tf import storage
     from fives_tf.crosses import to_items
     from fives_tf.describe import describe_splits
     from pipelines import preprocess, runner, submission
