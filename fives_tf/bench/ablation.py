@@ -4,18 +4,9 @@ from collections.abc import Callable
 
 from fives_tf.bench.cells import Cell
 from fives_tf.bench.data import Data
-from fives_tf.bench.plots import Panel, Plot
 from fives_tf.bench.render import Report, Table
 from fives_tf.bench.session import Session
-from fives_tf.bench.statistics import Spread
-from fives_tf.bench.summary import (
-    STARS,
-    Runs,
-    on_test,
-    seed_tables,
-    summarize,
-    welch_lines,
-)
+from fives_tf.bench.summary import STARS, bar_plot, seed_tables, summarize, welch_lines
 from fives_tf.bench.table3 import crossed_cell, gather
 
 METHOD = "fives_paper"
@@ -84,22 +75,3 @@ def run(session: Session) -> Report:
         welch_lines(summary, LABELS),
         session.facts(),
     )
-
-
-def bar_plot(title: str, labels: dict[str, str], runs: Runs) -> Plot:
-    """A bar for each row, a panel for each data set.
-
-    Args:
-        title: What it shows.
-        labels: The names of the rows, in order.
-        runs: The runs.
-    """
-    panels = []
-    for name in next(iter(runs.values())):
-        spreads = {row: on_test(runs[row][name]) for row in labels}
-        series = {}
-        for row, values in spreads.items():
-            spread = Spread.of(values) if values else None
-            series[labels[row]] = [(spread.mean, spread.deviation)] if spread else []
-        panels.append(Panel(name, series))
-    return Plot("cut_bars", title, "", "test AUC", panels)

@@ -5,6 +5,7 @@ import json
 import os
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 from fives_tf import storage
 from fives_tf.bench import protocol
@@ -108,22 +109,36 @@ def _describe(name: str, seed: int, directory: str, public: bool) -> Data:
         directory=os.path.abspath(directory),
         rows=dataset.split("train").rows,
         columns=len({field.column for field in dataset.encoding.fields}),
-        identity=_identity(dataset),
+        identity=_identity(dataset, public),
         public=public,
     )
 
 
-def _identity(dataset: Dataset) -> str:
-    """A hash of encoding and shards, whatever the log is called and whenever it was made."""
+def _identity(dataset: Dataset, public: bool) -> str:
+    """A hash of encoding and shards, whatever the log is called and whenever it was made.
+
+    What the shards of a public data set hold is decided by the protocol, and their figures tell it;
+    one's own are read, as the same ids with other labels may well have the same figures.
+    """
     files = dataset.encoding.to_files()
-    facts = {
+    facts: dict[str, Any] = {
         "encoding": {name: hashlib.sha256(files[name]).hexdigest() for name in files},
         "shards": {
             name: [[shard.rows, shard.clicks, shard.bytes] for shard in split.shards]
             for name, split in dataset.splits.items()
         },
     }
+    if not public:
+        facts["content"] = {
+            name: [_digest(dataset.path(shard)) for shard in split.shards]
+            for name, split in dataset.splits.items()
+        }
     return hashlib.sha256(json.dumps(facts, sort_keys=True).encode()).hexdigest()
+
+
+def _digest(path: str) -> str:
+    with storage.open_read(path) as file:
+        return hashlib.file_digest(file, "sha256").hexdigest()
 
 
 def _is_directory(name: str) -> bool:

@@ -1,98 +1,72 @@
-"""Figure 7: how fast the networks converge, and how long an epoch takes."""
+"""Figure 7: how fast the networks learn, and how long an epoch takes."""
 
 import statistics
 import time
+from collections.abc import Sequence
 from typing import Any
 
 from fives_tf.bench.cells import Cell, Result
-from fives_tf.bench.data import Data
-from fives_tf.bench.methods import METHODS, Settings, learning_cell
+from fives_tf.bench.methods import METHODS
 from fives_tf.bench.plots import Panel, Plot
 from fives_tf.bench.render import Report, Table
 from fives_tf.bench.session import Session, labels
+from fives_tf.bench.statistics import Spread
+from fives_tf.bench.summary import STARS, Runs, Summary, compare, welch_lines
 
-ROWS = ("fives_paper", "dnn", "autoint", "fignn", "wide_deep")
-EPOCHS = 3
-POINTS = 8  # evaluations of an epoch
-REPEATS = 7  # turns that the networks take
+FIVES = "fives_paper"
+ROWS = (FIVES, "dnn", "autoint", "fignn", "wide_deep")
+EPOCHS = 3  # that the search has on Criteo in the paper, and after which networks are compared
 STEPS = 300  # of a turn, or an epoch if that is shorter
 MOST_AUTOINT = 1.5  # times the epoch of AutoInt that FIVES may take
-_START: Settings = {"dim": 16}
 _FACTS = (
-    "One training of each network, with seed 0. Each has the settings that it starts from; all "
-    f"have embeddings of one size, and learn {EPOCHS} epochs without early stopping. Nothing is "
-    "tuned, so that they stand side by side.",
-    "AUC is on the validation rows; the test rows are not read.",
+    "The runs are those of table2. AUC is on the validation rows, from which FIVES learns its "
+    "edges.",
+    "For the time of an epoch all networks are built in one process with the settings that were "
+    "tuned, and train in turns, as many as there are runs, with the rows of the first seed in "
+    "memory.",
 )
 
 
 def run(session: Session) -> Report:
-    """Trains the networks alike, and then times their steps in turns."""
-    curves: dict[str, dict[str, Any]] = {}
-    times: dict[str, Result] = {}
-    cells = {
-        (name, method): _curve_cell(session, method, first)
-        for name, (first, *_) in session.data.items()
-        for method in ROWS
-    }
-    found = session.store.fill("curve", cells.values())
-    for (name, method), cell in cells.items():
-        if cell.name in found:
-            curves.setdefault(name, {})[method] = found[cell.name]["curve"]
-    clocks = {name: _clock_cell(session, first) for name, (first, *_) in session.data.items()}
-    for name, cell in clocks.items():
-        timed = session.store.fill("clock", [cell], alone=True)
-        if cell.name in timed:
-            times[name] = timed[cell.name]
+    """Follows the runs of the networks, and times their steps in turns."""
+    session.tune(ROWS)
     names = labels(ROWS)
-    epochs = {name: one["epoch_seconds"] for name, one in times.items()}
-    criteria = [one for name, group in epochs.items() for one in _judge(name, group)]
-    tables = [
-        Table(
-            "Seconds of an epoch",
-            ("method", *session.data),
-            [
-                (
-                    label,
-                    *(_seconds(epochs.get(name, {}), method) for name in session.data),
-                )
-                for method, label in names.items()
-            ],
-            "The median of turns, in brackets as a multiple of AutoInt. In a step FIVES learns "
-            "from a batch of train and one of valid.",
-        ),
-        Table(
-            "Validation AUC by steps",
-            ("data set", "method", *(f"after epoch {epoch + 1}" for epoch in range(EPOCHS))),
-            [
-                (name, names[method], *_at_epochs(curve))
-                for name, group in curves.items()
-                for method, curve in group.items()
-            ],
-        ),
-    ]
-    plots = {}
-    if curves:
-        panels = [
-            Panel(name, {names[method]: curve for method, curve in group.items()})
-            for name, group in curves.items()
-        ]
-        plots["efficiency-convergence"] = Plot(
-            "lines", "Convergence", "training steps", "AUC on valid", panels
-        )
-    if epochs:
-        panels = [
-            Panel(name, {names[method]: [(seconds, 0.0)] for method, seconds in group.items()})
-            for name, group in epochs.items()
-        ]
-        plots["efficiency-epochs"] = Plot("bars", "Time of an epoch", "", "seconds", panels)
-    lines = [
+    runs = session.run(
+        {method: lambda data, method=method: session.cell(method, data) for method in ROWS}
+    )
+    times = _clocks(session)
+    seconds = {name: _epoch_seconds(one) for name, one in times.items()}
+    aucs = {name: _after(session, runs, name, EPOCHS) for name in session.data}
+    took, learned = _summary(seconds, least=True), _summary(aucs)
+    criteria = [one for name, group in seconds.items() for one in _judge(name, group)]
+    curves = {
+        name: {
+            method: mean_curve([one["curve"] for one in runs[method][name].values()])
+            for method in ROWS
+        }
+        for name in session.data
+    }
+    lines = [f"Seconds of an epoch: {line}" for line in welch_lines(took, names)]
+    lines += [f"AUC after epoch {EPOCHS}: {line}" for line in welch_lines(learned, names)]
+    lines += [
         f"{one['dataset']}: {one['what']}: {one['value']:.2f}, "
         f"{'reached' if one['reached'] else 'NOT reached'}"
         for one in criteria
     ]
-    figures = {"curves": curves, "times": times, "criteria": criteria}
-    return Report("Efficiency (figure 7)", figures, tables, plots, lines, _FACTS)
+    return Report(
+        "Efficiency (figure 7)",
+        {
+            "summary": [one | {"figure": "seconds"} for one in took]
+            + [one | {"figure": f"auc_after_epoch_{EPOCHS}"} for one in learned],
+            "curves": curves,
+            "times": times,
+            "criteria": criteria,
+        },
+        [_time_table(session, names, took), _curve_table(session, names, runs, learned)],
+        _plots(names, curves, took),
+        lines,
+        [*session.facts(), *_FACTS],
+    )
 
 
 def clock(
@@ -128,40 +102,88 @@ def clock(
             network.step(count)
             taken[name].append((time.perf_counter() - began) / count)
     return {
-        "epoch_seconds": {
-            name: statistics.median(seconds) * networks[name].epoch
-            for name, seconds in taken.items()
-        },
         "step_seconds": taken,
+        "epoch_steps": {name: network.epoch for name, network in networks.items()},
         "steps_of_a_turn": count,
         "load_before": round(load, 2),
         "configs": configs,
     }
 
 
-def _curve_cell(session: Session, method: str, data: Data) -> Cell:
-    """A training of so many epochs that looks at valid often, and never at test."""
-    fixed: Settings = {
-        "epochs": EPOCHS,
-        "search_epochs": EPOCHS,
-        "patience": EPOCHS * POINTS + 1,
-        "refit": False,
-        "evaluate_rows": max(1, data.rows // POINTS),
+def mean_curve(curves: Sequence[Sequence[Sequence[float]]]) -> list[list[float]]:
+    """The mean of several curves of steps and AUCs, point by point, as far as all of them go."""
+    return [
+        [statistics.mean(column) for column in zip(*points, strict=True)]
+        for points in zip(*curves, strict=False)
+    ]
+
+
+def after_epoch(run: Result, rows: int, epoch: int) -> float | None:
+    """The AUC at the end of an epoch; None if the run ended before.
+
+    Args:
+        run: A run.
+        rows: The train rows, of which an epoch leaves out what fills no batch.
+        epoch: The epoch, from 1 on.
+    """
+    last = epoch * (rows // min(run["config"]["batch"], rows))
+    curve = run["curve"]
+    if not curve or curve[-1][0] < last:
+        return None
+    return [auc for step, auc in curve if step <= last][-1]
+
+
+def _after(session: Session, runs: Runs, name: str, epoch: int) -> dict[str, list[float]]:
+    """The AUCs of each network at the end of an epoch, of the runs that came so far."""
+    rows = {data.seed: data.rows for data in session.data[name]}
+    found = {
+        method: [after_epoch(one, rows[seed], epoch) for seed, one in runs[method][name].items()]
+        for method in ROWS
     }
-    return learning_cell(method, data, _START | session.given | fixed, test=False)
+    return {method: [auc for auc in aucs if auc is not None] for method, aucs in found.items()}
 
 
-def _clock_cell(session: Session, data: Data) -> Cell:
-    cells = {method: learning_cell(method, data, _START | session.given) for method in ROWS}
-    configs = {method: cell.arguments["config"] for method, cell in cells.items()}
-    arguments = {"configs": configs, "repeats": REPEATS, "steps": STEPS}
-    return Cell(data, "clock", clock, arguments)
+def _clocks(session: Session) -> dict[str, Result]:
+    """The times of each data set, one after the other, with nothing beside."""
+    found = {}
+    for name, (first, *rest) in session.data.items():
+        configs = {method: session.cell(method, first).arguments["config"] for method in ROWS}
+        arguments = {"configs": configs, "repeats": 1 + len(rest), "steps": STEPS}
+        cell = Cell(first, "clock", clock, arguments)
+        timed = session.store.fill("clock", [cell], alone=True)
+        if cell.name in timed:
+            found[name] = timed[cell.name]
+    return found
 
 
-def _judge(name: str, seconds: dict[str, float]) -> list[Result]:
+def _epoch_seconds(times: Result) -> dict[str, list[float]]:
+    """The seconds of an epoch by each turn."""
+    return {
+        method: [step * times["epoch_steps"][method] for step in steps]
+        for method, steps in times["step_seconds"].items()
+    }
+
+
+def _summary(figures: dict[str, dict[str, list[float]]], least: bool = False) -> Summary:
+    """The spread of figures by data set and network, and how FIVES compares with the others."""
+    summary = []
+    for name, group in figures.items():
+        for method, values in group.items():
+            if not values:
+                continue
+            one: dict[str, Any] = {"dataset": name, "method": method}
+            one |= {"spread": vars(Spread.of(values))}
+            others = {other: group[other] for other in group if other != method and group[other]}
+            if method == FIVES and others:
+                one |= compare(values, others, least)
+            summary.append(one)
+    return summary
+
+
+def _judge(name: str, seconds: dict[str, list[float]]) -> list[Result]:
     """Whether FIVES is as fast as it is to be."""
-    fives = seconds["fives_paper"]
-    by = {other: fives / seconds[other] for other in ("autoint", "fignn")}
+    means = {method: statistics.mean(values) for method, values in seconds.items()}
+    by = {other: means[FIVES] / means[other] for other in ("autoint", "fignn")}
     limits = {
         "autoint": (f"at most {MOST_AUTOINT}", by["autoint"] <= MOST_AUTOINT),
         "fignn": ("below 1", by["fignn"] < 1),
@@ -177,14 +199,84 @@ def _judge(name: str, seconds: dict[str, float]) -> list[Result]:
     ]
 
 
-def _seconds(seconds: dict[str, float], method: str) -> str:
-    if method not in seconds:
-        return "failed"
-    return f"{seconds[method]:.2f} ({seconds[method] / seconds['autoint']:.2f})"
+def _time_table(session: Session, names: dict[str, str], took: Summary) -> Table:
+    found = {(one["dataset"], one["method"]): one for one in took}
+
+    def text(name: str, method: str) -> str:
+        if (name, method) not in found:
+            return "failed"
+        one = found[name, method]
+        mean, autoint = (found[name, key]["spread"]["mean"] for key in (method, "autoint"))
+        deviation = one["spread"]["deviation"]
+        return f"{mean:.2f} ± {deviation:.2f}{one.get('stars', '')} ({mean / autoint:.2f})"
+
+    return Table(
+        "Seconds of an epoch",
+        ("method", *session.data),
+        [
+            (label, *(text(name, method) for name in session.data))
+            for method, label in names.items()
+        ],
+        "Mean and standard deviation over turns, in brackets as a multiple of AutoInt. In a step "
+        "FIVES learns from a batch of train and one of valid. Stars: faster than all others, "
+        f"{STARS}",
+    )
 
 
-def _at_epochs(curve: list[list[float]]) -> list[str]:
-    """The AUC at the end of each epoch: the last evaluation up to it."""
-    last = curve[-1][0]
-    ends = [last * (epoch + 1) / EPOCHS for epoch in range(EPOCHS)]
-    return [f"{[auc for step, auc in curve if step <= end + 0.5][-1]:.4f}" for end in ends]
+def _curve_table(session: Session, names: dict[str, str], runs: Runs, learned: Summary) -> Table:
+    won = {(one["dataset"], one["method"]): one.get("stars", "") for one in learned}
+
+    def text(name: str, method: str, epoch: int) -> str:
+        aucs = _after(session, runs, name, epoch)[method]
+        if not aucs:
+            return "-"
+        best = won.get((name, method), "") if epoch == EPOCHS else ""
+        return f"{Spread.of(aucs)}{best}{session.missing(name, len(aucs))}"
+
+    def kept(name: str, method: str) -> str:
+        aucs = [one["valid"]["auc"] for one in runs[method][name].values()]
+        return str(Spread.of(aucs)) if aucs else "failed"
+
+    epochs = range(1, EPOCHS + 1)
+    return Table(
+        "Validation AUC by epochs",
+        ("data set", "method", *(f"after epoch {epoch}" for epoch in epochs), "kept"),
+        [
+            (name, label, *(text(name, method, epoch) for epoch in epochs), kept(name, method))
+            for name in session.data
+            for method, label in names.items()
+        ],
+        "Mean and standard deviation over the runs. Kept: of FIVES what the last epoch leaves, of "
+        f"the others the best epoch. Stars: better than all others after epoch {EPOCHS}, {STARS}",
+    )
+
+
+def _plots(
+    names: dict[str, str], curves: dict[str, dict[str, list[list[float]]]], took: Summary
+) -> dict[str, Plot]:
+    plots = {
+        "efficiency-convergence": Plot(
+            "lines",
+            "Convergence",
+            "training steps",
+            "AUC on valid",
+            [
+                Panel(name, {names[method]: curve for method, curve in group.items()})
+                for name, group in curves.items()
+            ],
+        )
+    }
+    panels = [
+        Panel(
+            name,
+            {
+                names[one["method"]]: [(one["spread"]["mean"], one["spread"]["deviation"])]
+                for one in took
+                if one["dataset"] == name
+            },
+        )
+        for name in dict.fromkeys(one["dataset"] for one in took)
+    ]
+    if panels:
+        plots["efficiency-epochs"] = Plot("bars", "Time of an epoch", "", "seconds", panels)
+    return plots

@@ -18,7 +18,6 @@ from fives_tf.versions import versions
 
 EXPERIMENTS = ("table2", "table3", "ablation", "usefulness", "efficiency")
 RUNS, QUICK_RUNS = 10, 2
-_ONE_RUN = ("efficiency",)  # experiments that have one run, whatever is asked for
 _NEEDED = ("scipy", "matplotlib")
 
 
@@ -81,7 +80,7 @@ def check(options: Options) -> None:
 def run(options: Options) -> tuple[Report, dict[str, str]]:
     """Runs an experiment and writes its files; the report, and what failed by cell."""
     check(options)
-    seeds = range(1 if options.experiment in _ONE_RUN else options.runs)
+    seeds = range(options.runs)
     found = data.prepare(options.datasets, seeds, options.data, options.work, options.jobs)
     store = Store(options.work, options.jobs, options.keep_runs)
     session = Session(store, found, not options.quick, options.given, options.methods)

@@ -11,6 +11,7 @@ if TYPE_CHECKING:
 
 WIDTH, HEIGHT = 4.2, 3.2  # of a panel, in inches
 COLUMNS = 3
+FEW = 5  # bars whose names have room side by side
 
 
 @dataclass(frozen=True)
@@ -83,7 +84,7 @@ def _bars(axis: Any, panel: Panel) -> None:
     for name, values in panel.series.items():
         for height, deviation in values:
             axis.bar([name], [height], yerr=[deviation], capsize=3, color="#4878a8")
-    axis.tick_params(axis="x", labelrotation=30)
+    axis.tick_params(axis="x", labelrotation=30 if len(panel.series) <= FEW else 90)
 
 
 def _cut_bars(axis: Any, panel: Panel) -> None:

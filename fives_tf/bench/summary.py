@@ -5,6 +5,7 @@ from collections.abc import Collection, Iterable, Mapping
 from typing import Any
 
 from fives_tf.bench.cells import Result
+from fives_tf.bench.plots import Panel, Plot
 from fives_tf.bench.render import Table
 from fives_tf.bench.statistics import Spread, stars, welch
 
@@ -51,9 +52,33 @@ def summarize(runs: Runs, tests: Mapping[str, Iterable[str]]) -> Summary:
                     if other != row and (compared := _by_seed(runs[row][name], runs[other][name]))
                 }
                 others = {other: figures[other] for other in tests[row] if other in figures}
-                one |= _tested(values, others) if others else {}
+                one |= compare(values, others) if others else {}
             summary.append(one)
     return summary
+
+
+def compare(
+    values: list[float], others: Mapping[str, list[float]], least: bool = False
+) -> dict[str, Any]:
+    """How a row compares with others by Welch's t-test, with stars if it is the best.
+
+    Args:
+        values: Its figures.
+        others: Those of each other, one at least.
+        least: Whether the least mean is the best, not the highest.
+    """
+    sign = -1 if least else 1
+    means = {row: sign * Spread.of(figures).mean for row, figures in others.items()}
+    strongest = max(means, key=means.get)
+    p_values = {row: welch(values, figures) for row, figures in others.items()}
+    p = p_values[strongest]
+    better = sign * Spread.of(values).mean > means[strongest]
+    return {
+        "against": strongest,
+        "p": p,
+        "stars": stars(p) if better else "",
+        "p_values": p_values,
+    }
 
 
 def seed_tables(
@@ -92,21 +117,6 @@ def _difference(compared: dict[str, Any] | None) -> str:
     return f"{spread.mean:+.4f} ± {spread.deviation:.4f} ({compared['ahead']} of {spread.runs})"
 
 
-def _tested(values: list[float], others: dict[str, list[float]]) -> dict[str, Any]:
-    """How a row compares with others."""
-    means = {row: Spread.of(figures).mean for row, figures in others.items()}
-    strongest = max(means, key=means.get)
-    p_values = {row: welch(values, figures) for row, figures in others.items()}
-    p = p_values[strongest]
-    better = Spread.of(values).mean > means[strongest]
-    return {
-        "against": strongest,
-        "p": p,
-        "stars": stars(p) if better else "",
-        "p_values": p_values,
-    }
-
-
 def _by_seed(runs: dict[int, Result], others: dict[int, Result]) -> dict[str, Any] | None:
     """How a row compares with another over the seeds of both; None if there are none."""
     pairs = [(runs[seed], others[seed]) for seed in sorted(runs.keys() & others.keys())]
@@ -117,6 +127,25 @@ def _by_seed(runs: dict[int, Result], others: dict[int, Result]) -> dict[str, An
         "difference": dataclasses.asdict(Spread.of(differences)),
         "ahead": sum(difference > 0 for difference in differences),
     }
+
+
+def bar_plot(title: str, labels: dict[str, str], runs: Runs) -> Plot:
+    """The test AUC of each row as a bar, a panel for each data set.
+
+    Args:
+        title: What it shows.
+        labels: The names of the rows, in order.
+        runs: The runs.
+    """
+    panels = []
+    for name in next(iter(runs.values())):
+        series = {}
+        for row, label in labels.items():
+            values = on_test(runs[row][name])
+            spread = Spread.of(values) if values else None
+            series[label] = [(spread.mean, spread.deviation)] if spread else []
+        panels.append(Panel(name, series))
+    return Plot("cut_bars", title, "", "test AUC", panels)
 
 
 def welch_lines(summary: Summary, names: dict[str, str]) -> list[str]:

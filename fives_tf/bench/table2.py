@@ -4,7 +4,7 @@ from fives_tf.bench import paper, trees
 from fives_tf.bench.methods import METHODS
 from fives_tf.bench.render import Report, Table, beside
 from fives_tf.bench.session import Session, labels
-from fives_tf.bench.summary import STARS, seed_tables, summarize, welch_lines
+from fives_tf.bench.summary import STARS, bar_plot, seed_tables, summarize, welch_lines
 
 OURS = ("fives", "fives_paper")
 ROWS = labels(METHODS) | {key: one.label for key, one in trees.LIBRARIES.items()}
@@ -43,8 +43,9 @@ def run(session: Session) -> Report:
         "FIVES as a predictive model (table 2)",
         {"summary": summary},
         [table, *seed_tables(summary, names, session.data)],
-        lines=welch_lines(summary, names),
-        facts=[
+        {"table2": bar_plot("Predictive models", names, runs)},
+        welch_lines(summary, names),
+        [
             *session.facts(),
             *([f"Not asked for, and not compared with: {', '.join(absent)}."] if absent else []),
         ],

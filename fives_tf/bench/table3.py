@@ -15,6 +15,7 @@ from fives_tf.bench.summary import (
     STARS,
     Runs,
     Summary,
+    bar_plot,
     seed_tables,
     summarize,
     welch_lines,
@@ -75,8 +76,9 @@ def run(session: Session) -> Report:
         "FIVES as a feature generator (table 3)",
         {"summary": summary},
         [*_tables(session, summary), *seed_tables(summary, LABELS | OUTSIDE, session.data)],
-        lines=welch_lines(summary, LABELS),
-        facts=session.facts(),
+        {"table3": bar_plot("Crosses beside a logistic regression", LABELS | OUTSIDE, runs)},
+        welch_lines(summary, LABELS),
+        session.facts(),
     )
 
 

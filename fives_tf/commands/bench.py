@@ -35,7 +35,8 @@ def add_flags(parser: argparse.ArgumentParser) -> None:
         metavar="EXPERIMENT",
         help="table2: how well each method predicts; table3: what the crosses of each generator "
         "add to a logistic regression; ablation: FIVES without its parts; usefulness: whether the "
-        "edges it finds are useful; efficiency: convergence, and the time of an epoch, of one run",
+        "edges it finds are useful; efficiency: how fast the networks learn, and how long an "
+        "epoch takes",
     )
     parser.add_argument(
         "--work",

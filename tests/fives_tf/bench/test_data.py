@@ -47,6 +47,16 @@ def test_what_was_computed_of_data_counts_wherever_and_whenever_it_was_made(smal
     assert identities[0] == identities[1] != identities[2]
 
 
+def test_shards_of_the_same_figures_that_hold_something_else_are_other_data(directory):
+    before = describe(directory)["adult"][0].identity
+    assert describe(directory)["adult"][0].identity == before
+    dataset = Dataset.open(str(directory))
+    path = Path(dataset.path(dataset.split("valid").shards[-1]))
+    content = path.read_bytes()
+    path.write_bytes(content[:-1] + bytes([content[-1] ^ 1]))
+    assert describe(directory)["adult"][0].identity != before
+
+
 @pytest.mark.parametrize("split", ["train", "valid", "test"])
 def test_a_split_of_one_class_is_refused(directory, split):
     path = directory / "dataset.json"

@@ -1,6 +1,6 @@
-"""What the networks that are timed have in common."""
+"""What is told of the runs of the networks, and what those that are timed have in common."""
 
-from pathlib import Path
+import dataclasses
 
 import pytest
 
@@ -11,15 +11,67 @@ from fives_tf.bench.session import Session
 from fives_tf.training.batches import Source
 
 
-@pytest.mark.parametrize("method", efficiency.ROWS)
-def test_what_the_tables_assume_cannot_be_given(method, small_data):
-    given = {"epochs": 1, "search_epochs": 1, "patience": 1, "refit": True, "dim": 2}
-    session = Session(Store(Path()), {"dataset": [small_data]}, False, given)
-    config = efficiency._curve_cell(session, method, small_data).arguments["config"]
-    epochs = config["search_epochs" if method == "fives_paper" else "epochs"]
-    assert epochs == efficiency.EPOCHS
-    assert config["patience"] > efficiency.EPOCHS * efficiency.POINTS
-    assert (config["refit"], config["dim"]) == (False, 2)
+def run(*curve):
+    return {"config": {"batch": 128}, "curve": [list(point) for point in curve]}
+
+
+def test_the_auc_at_the_end_of_an_epoch_is_the_last_one_up_to_it():
+    often = run((3, 0.5), (7, 0.6), (10, 0.7), (13, 0.65), (20, 0.8))  # ten steps an epoch
+    rows = 10 * 128 + 127
+    assert [efficiency.after_epoch(often, rows, epoch) for epoch in (1, 2, 3)] == [0.7, 0.8, None]
+    few = run((1, 0.5), (2, 0.6))  # of fewer rows than a batch, a step is an epoch
+    assert [efficiency.after_epoch(few, 50, epoch) for epoch in (1, 2, 3)] == [0.5, 0.6, None]
+    assert efficiency.after_epoch(run(), rows, 1) is None
+
+
+def test_a_mean_curve_goes_as_far_as_all_do():
+    curves = [[[10, 0.5], [20, 0.7], [30, 0.8]], [[12, 0.7], [24, 0.8]]]
+    assert efficiency.mean_curve(curves) == [
+        [11, pytest.approx(0.6)],
+        [22, pytest.approx(0.75)],
+    ]
+    assert efficiency.mean_curve([]) == []
+
+
+def test_what_is_the_fastest_has_the_stars():
+    seconds = {
+        "log": {"fives_paper": [1.0, 1.1], "dnn": [2.0, 2.1], "autoint": [9.0, 9.1], "fignn": []}
+    }
+    fives, dnn, _ = efficiency._summary(seconds, least=True)
+    assert (fives["against"], fives["stars"]) == ("dnn", "**")
+    assert "against" not in dnn
+    seconds["log"]["dnn"] = [0.1, 0.2]
+    slower, *_ = efficiency._summary(seconds, least=True)
+    assert (slower["against"], slower["stars"]) == ("dnn", "")
+    assert slower["p"] < 0.05
+    higher, *_ = efficiency._summary(seconds)
+    assert (higher["against"], higher["stars"]) == ("autoint", "")
+
+
+def test_an_epoch_of_fives_is_judged_by_those_of_autoint_and_fignn():
+    seconds = {"fives_paper": [1.4, 1.6], "autoint": [1.0], "fignn": [1.5]}
+    limit, below = efficiency._judge("log", seconds)
+    assert (limit["value"], limit["reached"]) == (pytest.approx(1.5), True)
+    assert (below["value"], below["reached"]) == (pytest.approx(1.0), False)
+
+
+def test_networks_are_timed_with_the_settings_of_their_runs(small_data, tmp_path):
+    asked = []
+
+    class Asked(Store):
+        def fill(self, stage, cells, alone=False):
+            asked.append((list(cells), alone))
+            return {}
+
+    data = [small_data, dataclasses.replace(small_data, seed=1)]
+    session = Session(Asked(tmp_path), {"dataset": data}, False, {"dim": 2})
+    session.tune(efficiency.ROWS)
+    session.tuned["dataset", "autoint"] = {"layers": 2, "heads": 4}
+    assert efficiency._clocks(session) == {}
+    [([cell], alone)] = asked
+    config = cell.arguments["configs"]["autoint"]
+    assert (config["layers"], config["heads"], config["dim"]) == (2, 4, 2)
+    assert (cell.arguments["repeats"], alone) == (2, True)
 
 
 def test_all_networks_read_the_same_rows_in_memory(small_data, monkeypatch):
@@ -36,5 +88,9 @@ def test_all_networks_read_the_same_rows_in_memory(small_data, monkeypatch):
         for method in ("dnn", "fm")
     }
     found = efficiency.clock(small_data.directory, "", 0, configs=configs, repeats=2, steps=1)
-    assert set(found["epoch_seconds"]) == {"dnn", "fm"}
+    assert {method: len(steps) for method, steps in found["step_seconds"].items()} == {
+        "dnn": 2,
+        "fm": 2,
+    }
+    assert found["epoch_steps"] == dict.fromkeys(("dnn", "fm"), small_data.rows // 512)
     assert len(made) == 1

@@ -1,6 +1,7 @@
 """What is tuned, by what, and with which settings."""
 
 import dataclasses
+import itertools
 
 import pytest
 
@@ -16,23 +17,29 @@ from fives_tf.training.batches import Source
 ADULT = Data("adult", 0, "dataset", 29_000, 14, "identity", True)
 
 
-@pytest.mark.parametrize(
-    ("method", "count"),
-    {
-        "fives": 12,
-        "fives_paper": 12,
-        "lr": 1,
-        "dnn": 6,
-        "fm": 8,
-        "wide_deep": 6,
-        "autoint": 12,
-        "fignn": 6,
-        "autofis": 2,
-    }.items(),
-)
-def test_the_grids_are_as_large_as_those_of_the_paper(method, count):
-    assert len(trials(method, ADULT, {})) == count
-    assert len(METHODS) == 9
+HIDDEN, DIM = ((512, 256), (256, 128), (128, 64)), (8, 16)
+PAPERS = {  # appendix C
+    "fives_paper": {"order": (2, 3, 4), "edge_rate": (0.005, 0.0005), "dim": DIM},
+    "lr": {},
+    "dnn": {"hidden": HIDDEN, "dim": DIM},
+    "wide_deep": {"hidden": HIDDEN, "dim": DIM},
+    "autoint": {"layers": (2, 3, 4), "heads": (2, 4), "dim": DIM},
+    "fignn": {"layers": (2, 3, 4), "dim": DIM},
+    "autofis": {"dim": DIM},
+}
+
+
+@pytest.mark.parametrize("method", PAPERS)
+def test_what_is_tried_is_the_grid_of_the_paper(method):
+    grid = PAPERS[method]
+    tried = [tuple(settings[name] for name in grid) for settings, _ in trials(method, ADULT, {})]
+    assert sorted(tried) == sorted(itertools.product(*grid.values()))
+
+
+def test_what_is_tried_of_fm_holds_the_grid_of_the_paper():
+    tried = {(one["rate"], one["l2"]) for one, _ in trials("fm", ADULT, {})}
+    assert tried > set(itertools.product((0.005, 0.01), (0.001, 0.01)))
+    assert set(METHODS) == {*PAPERS, "fm", "fives"}
 
 
 def test_what_is_given_is_not_tuned():
@@ -54,6 +61,11 @@ def test_settings_are_those_of_the_paper_and_of_the_data():
     )
     criteo = dataclasses.replace(ADULT, name="criteo")
     assert learning_cell("dnn", criteo, {}).arguments["config"]["batch"] == 1024
+    epochs = [
+        learning_cell(method, data, {}).arguments["config"]["search_epochs"]
+        for method, data in (("fives_paper", ADULT), ("fives_paper", criteo), ("fives", criteo))
+    ]
+    assert epochs == [8, 3, 8]
     own = dataclasses.replace(ADULT, rows=300_000, public=False)  # though it is called adult
     assert learning_cell("dnn", own, {}).arguments["config"]["batch"] == 512
     fives = learning_cell("fives_paper", ADULT, {"hidden": (1,), "dim": 8}).arguments["config"]
