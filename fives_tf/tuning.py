@@ -1,4 +1,4 @@
-"""`--tune`: tries the paper's grid of settings, and searches with those that are best on valid.
+"""`--tune`: tries a grid of settings, and searches with those that are best on valid.
 
 Each combination is a run of its own below `tune/` in the run directory, with checkpoints of its
 own, so that a grid that was stopped goes on where it stood.
@@ -70,7 +70,7 @@ def tune(
     Args:
         dataset: A dataset directory.
         run: The run directory to write.
-        grid: The values to try for each setting; the paper's grid unless given.
+        grid: The values to try for each setting; that of the form unless given.
         paper: Start from the paper's form, and try the paper's rates.
         resume: Go on with a grid that was stopped; trials that are done are kept.
         overwrite: Replace what is in the run directory.

@@ -1,4 +1,4 @@
-"""`fives search` on several devices and in several processes: all end as one device does.
+"""Searches and fits on several devices and in several processes: all end as one device does.
 
 What several devices add up may differ in the last bits of float32, and training carries that on, so
 "the same" means: losses to 1e-5, AUCs to ten pairs of rows in ten thousand, and each parameter of
@@ -24,6 +24,7 @@ import pytest
 import tensorflow as tf
 
 from fives_tf.cli import TRY_AGAIN
+from fives_tf.crosses import Cross, to_json
 from fives_tf.dataset import Dataset
 from launch.cluster import config_of
 from launch.local import free_ports
@@ -115,7 +116,7 @@ def searched(command, tmp_path_factory):
 def streamed_by_two(command, tmp_path_factory):
     """A search of two workers that nothing disturbs."""
     run = tmp_path_factory.mktemp("streamed") / "run"
-    search_with(2, command(run, *FORMS["streamed"]))
+    run_with(2, command(run, *FORMS["streamed"]))
     return run
 
 
@@ -135,7 +136,7 @@ def test_two_workers_that_read_all_shards_learn_what_one_process_does(searched, 
 
 
 def test_three_workers_learn_what_one_process_does(searched, command, tmp_path):
-    told = search_with(3, command(tmp_path / "run", *FORMS["adam"]))
+    told = run_with(3, command(tmp_path / "run", *FORMS["adam"]))
     line = "MultiWorkerMirroredStrategy on 3 workers, 3 replicas"
     assert [text.count(line) for text in told] == [1, 0, 0], "the chief tells it for all"
     assert_same(tmp_path / "run", searched("adam")[1][0])
@@ -190,8 +191,28 @@ def test_workers_that_are_lost_or_stopped_go_on_and_end_as_if_they_had_not_been(
         assert "Traceback" not in told
     assert saved_step(run, "search") < last["search"], "they were not stopped in mid-training"
 
-    search_with(2, resume)
+    run_with(2, resume)
     assert_same(run, streamed_by_two)
+
+
+@pytest.mark.parametrize("model", ["wide_deep", "autofis"])
+def test_two_workers_fit_what_one_process_does(model, small_dataset, tmp_path):
+    crosses = tmp_path / "crosses.json"
+    crosses.write_bytes(to_json([Cross(("C1", "C2"), 1.0)]))
+
+    def command(run: str) -> list[str]:
+        base = [sys.executable, "-m", "fives_tf.cli", "fit", str(small_dataset)]
+        flags = [f"--model={model}", f"--crosses={crosses}", "--top=1", f"--batch={BATCH}"]
+        flags += ["--dim=4", "--hidden=8", "--lr_epochs=1", "--epochs=2", "--no_xla"]
+        return [*base, f"--run={tmp_path / run}", *flags]
+
+    alone = subprocess.run(command("alone"), capture_output=True, text=True, timeout=SECONDS)
+    assert alone.returncode == 0, alone.stderr
+    chief, _ = run_with(2, command("both"))
+    assert "MultiWorkerMirroredStrategy on 2 workers, 2 replicas" in chief
+    stages = {line["stage"] for line in metrics(tmp_path / "both")}
+    assert stages >= ({"search", "fit", "refit"} if model == "autofis" else {"fit", "refit"})
+    assert_same_course(tmp_path / "both", tmp_path / "alone")
 
 
 def test_workers_save_together_though_their_clocks_differ(command, tmp_path):
@@ -242,8 +263,8 @@ def workers(count: int, *commands: list[str]) -> Iterator[list[subprocess.Popen]
             worker.communicate()
 
 
-def search_with(count: int, command: list[str]) -> list[str]:
-    """Searches with so many workers, each of which must end well; what they told."""
+def run_with(count: int, command: list[str]) -> list[str]:
+    """Runs a command with so many workers, each of which must end well; what they told."""
     with workers(count, [*command, "--debug"]) as started:
         ends = [end(worker) for worker in started]
     assert [code for code, _ in ends] == [0] * count, "\n".join(told for _, told in ends)
@@ -278,7 +299,15 @@ def assert_lost(worker: subprocess.Popen) -> None:
 
 
 def assert_same(run: Path, expected: Path) -> None:
-    """Asserts the same course of training and the same end; see the top of this file."""
+    """Asserts the same course of a search and the same edges; see the top of this file."""
+    assert_same_course(run, expected)
+    with np.load(run / "adjacency.npz") as found, np.load(expected / "adjacency.npz") as wanted:
+        np.testing.assert_allclose(found["soft"], wanted["soft"], rtol=0, atol=1e-4)
+        np.testing.assert_array_equal(found["binary"], wanted["binary"])
+
+
+def assert_same_course(run: Path, expected: Path) -> None:
+    """Asserts the same course of training, and the same weights after each stage."""
     found, wanted = metrics(run), metrics(expected)
     for one, other in zip(found, wanted, strict=True):
         assert one.keys() == other.keys()
@@ -291,9 +320,6 @@ def assert_same(run: Path, expected: Path) -> None:
                 assert one[name] == pytest.approx(value, abs=limit), place
     for stage in {line["stage"] for line in wanted}:
         assert_same_checkpoint(run, expected, f"checkpoints/{stage}/last")
-    with np.load(run / "adjacency.npz") as found, np.load(expected / "adjacency.npz") as wanted:
-        np.testing.assert_allclose(found["soft"], wanted["soft"], rtol=0, atol=1e-4)
-        np.testing.assert_array_equal(found["binary"], wanted["binary"])
 
 
 def assert_same_checkpoint(run: Path, expected: Path, name: str) -> None:

@@ -21,6 +21,8 @@ from fives_tf.dataset import Dataset
 from fives_tf.errors import UserError
 from fives_tf.fit import CANDIDATES
 from fives_tf.light import Light
+from fives_tf.models import build
+from fives_tf.models.autofis import MOST_FIRST_GATE
 from fives_tf.models.build import BIAS_RATE, BUILDERS, FTRL_BETA
 from fives_tf.restore import load_models
 from fives_tf.run import Run
@@ -282,16 +284,19 @@ def test_crosses_can_stay_in_the_order_in_which_they_are_given(
     assert not list(tmp_path.glob("*/checkpoints/ranking*"))
 
 
-def test_autofis_learns_with_the_pairs_that_its_search_kept(fitted):
-    result = fitted("autofis")
-    stages = [line["stage"] for line in metrics(Path(result.run.directory))]
+def test_autofis_learns_with_the_pairs_that_its_search_kept(dataset, pairs, tmp_path, monkeypatch):
+    # A short search closes no gate unless it pulls harder.
+    monkeypatch.setattr(build, "MOST_FIRST_GATE", 1.04 * MOST_FIRST_GATE)
+    result = fives_tf.fit(dataset, tmp_path / "run", model="autofis", crosses=pairs, top=1, **SHORT)
+    stages = [line["stage"] for line in metrics(tmp_path / "run")]
     assert list(dict.fromkeys(stages))[-3:] == ["search", "fit", "refit"]
-    [model] = load_models(result.run, Dataset.open(result.run.manifest["dataset"]))
+    [model] = load_models(result.run, dataset)
     kept = model.kept.numpy()
     assert len(kept) == 7 * 6 / 2, "six fields and a cross"
     place = tf.train.latest_checkpoint(f"{result.run.directory}/checkpoints/search/last")
     [name] = [name for name, _ in tf.train.list_variables(place) if name.startswith("model/gates")]
     np.testing.assert_array_equal(kept, tf.train.load_variable(place, name) != 0)
+    assert 0 < kept.sum() < len(kept)
 
 
 def test_every_model_has_a_builder():

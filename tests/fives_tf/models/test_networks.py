@@ -67,11 +67,11 @@ def test_a_step_descends_the_gradient_of_loss_and_penalties(name, jit):
 
 
 @pytest.mark.parametrize("name", CASES)
-def test_an_untrained_model_predicts_about_the_click_rate(name):
+def test_the_bias_starts_at_the_odds_of_a_click(name):
     groups = ("embedding", "network", "first_order", "gates")
     optimizers = {group: make_optimizer("sgd", 0.1) for group in groups}
     model = NETWORKS[name](
-        slow.FIELDS, slow.FREQUENCY, slow.BATCH, optimizers, click_rate=0.2, jit=False, stddev=1e-4
+        slow.FIELDS, slow.FREQUENCY, slow.BATCH, optimizers, click_rate=0.2, jit=False
     )
     assert model.network["bias"].numpy() == pytest.approx(np.log(0.25))
 
