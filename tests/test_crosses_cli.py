@@ -149,12 +149,27 @@ def test_of_a_file_by_gain(searched, cli, tmp_path):
         (["--edges"], "--edges: is for the run of a search"),
         (["--thresholds=0.5"], "--thresholds: is for the run of a search"),
         (["--rank=gain"], "has a gain; `fives fit --crosses"),
+        (["--order=4"], "has crosses of the orders 2, 3. Received: 4."),
     ],
 )
 def test_a_file_lacks_what_a_run_has(flags, message, cross_file, small_log, cli):
     flags = [flag.format(truth=small_log / "truth.json") for flag in flags]
     done = cli("crosses", cross_file, *flags)
     assert done.returncode == 2
+    assert message in done.stderr
+
+
+@pytest.mark.parametrize(
+    ("content", "message"),
+    [(to_json([]), "has no crosses"), (None, "cannot be read"), (b"{}", "version None")],
+)
+def test_a_file_without_crosses(content, message, cli, tmp_path):
+    path = tmp_path / "crosses.json"
+    if content is not None:
+        path.write_bytes(content)
+    done = cli("crosses", path)
+    assert done.returncode == 2
+    assert f"{path}: " in done.stderr
     assert message in done.stderr
 
 

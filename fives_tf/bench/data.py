@@ -1,5 +1,6 @@
 """The data of a benchmark: public data sets by name, or dataset directories of one's own."""
 
+import dataclasses
 import hashlib
 import json
 import os
@@ -80,7 +81,8 @@ def prepare(
     found = {}
     for name in names:
         if _is_directory(name):
-            found[label(name)] = [_describe(label(name), seed, name, False) for seed in seeds]
+            own = _describe(label(name), 0, name, False)  # read once, as all seeds have the same
+            found[label(name)] = [dataclasses.replace(own, seed=seed) for seed in seeds]
             continue
         # Opened once more, as the protocol refuses what was made by another schema.
         directories = [protocol.prepare(name, seed, data, work).directory for seed in seeds]

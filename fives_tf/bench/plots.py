@@ -11,7 +11,8 @@ if TYPE_CHECKING:
 
 WIDTH, HEIGHT = 4.2, 3.2  # of a panel, in inches
 COLUMNS = 3
-FEW = 5  # bars whose names have room side by side
+FEW = 5  # bars whose names have room side by side; else they stand upright
+NAMES = 1.8  # the height of names that do, in inches
 
 
 @dataclass(frozen=True)
@@ -68,7 +69,9 @@ def make_figure(plot: Plot) -> "Figure":
 
     columns = min(len(plot.panels), COLUMNS)
     rows = math.ceil(len(plot.panels) / columns)
-    figure = Figure(figsize=(WIDTH * columns, HEIGHT * rows), layout="constrained")
+    upright = any(_are_many(panel) for panel in plot.panels) and plot.kind in _BARS
+    height = HEIGHT + (NAMES if upright else 0)
+    figure = Figure(figsize=(WIDTH * columns, height * rows), layout="constrained")
     FigureCanvasAgg(figure)  # needs no screen
     figure.suptitle(plot.title)
     axes = figure.subplots(rows, columns, squeeze=False).ravel()
@@ -80,11 +83,15 @@ def make_figure(plot: Plot) -> "Figure":
     return figure
 
 
+def _are_many(panel: Panel) -> bool:
+    return len(panel.series) > FEW
+
+
 def _bars(axis: Any, panel: Panel) -> None:
     for name, values in panel.series.items():
         for height, deviation in values:
             axis.bar([name], [height], yerr=[deviation], capsize=3, color="#4878a8")
-    axis.tick_params(axis="x", labelrotation=30 if len(panel.series) <= FEW else 90)
+    axis.tick_params(axis="x", labelrotation=90 if _are_many(panel) else 30)
 
 
 def _cut_bars(axis: Any, panel: Panel) -> None:
@@ -111,4 +118,5 @@ def _points(axis: Any, panel: Panel) -> None:
             axis.legend(fontsize="small")
 
 
+_BARS = ("bars", "cut_bars")
 _DRAW = {"bars": _bars, "cut_bars": _cut_bars, "lines": _lines, "points": _points}

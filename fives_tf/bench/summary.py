@@ -1,4 +1,4 @@
-"""From the runs of an experiment to means, deviations and tests."""
+"""From the runs of an experiment to means, deviations and tests, and what shows them."""
 
 import dataclasses
 from collections.abc import Collection, Iterable, Mapping
@@ -70,13 +70,14 @@ def compare(
     sign = -1 if least else 1
     means = {row: sign * Spread.of(figures).mean for row, figures in others.items()}
     strongest = max(means, key=means.get)
+    mean = sign * Spread.of(values).mean
     p_values = {row: welch(values, figures) for row, figures in others.items()}
     p = p_values[strongest]
-    better = sign * Spread.of(values).mean > means[strongest]
     return {
         "against": strongest,
         "p": p,
-        "stars": stars(p) if better else "",
+        "stars": stars(p) if mean > means[strongest] else "",
+        "differences": {row: sign * (mean - other) for row, other in means.items()},
         "p_values": p_values,
     }
 
@@ -110,23 +111,27 @@ def seed_tables(
     ]
 
 
-def _difference(compared: dict[str, Any] | None) -> str:
-    if compared is None:
-        return "-"
-    spread = Spread(**compared["difference"])
-    return f"{spread.mean:+.4f} ± {spread.deviation:.4f} ({compared['ahead']} of {spread.runs})"
+def welch_lines(summary: Summary, names: dict[str, str]) -> list[str]:
+    """By how much rows are above others, and what the tests say, a line for each and data set.
 
-
-def _by_seed(runs: dict[int, Result], others: dict[int, Result]) -> dict[str, Any] | None:
-    """How a row compares with another over the seeds of both; None if there are none."""
-    pairs = [(runs[seed], others[seed]) for seed in sorted(runs.keys() & others.keys())]
-    if not pairs:
-        return None
-    differences = [one["test"]["auc"] - other["test"]["auc"] for one, other in pairs]
-    return {
-        "difference": dataclasses.asdict(Spread.of(differences)),
-        "ahead": sum(difference > 0 for difference in differences),
-    }
+    Args:
+        summary: The summary.
+        names: The names of the rows in tables.
+    """
+    lines = []
+    for one in summary:
+        if "against" in one:
+            # The strongest comes first.
+            p_values = {one["against"]: one["p"]} | one["p_values"]
+            found = [
+                f"{names[row]} {one['differences'][row]:+.4f} ({_p_value(p)})"
+                for row, p in p_values.items()
+            ]
+            lines.append(
+                f"{one['dataset']}: {names[one['method']]} less the strongest other, "
+                f"{'; '.join(found)}"
+            )
+    return lines
 
 
 def bar_plot(title: str, labels: dict[str, str], runs: Runs) -> Plot:
@@ -148,24 +153,23 @@ def bar_plot(title: str, labels: dict[str, str], runs: Runs) -> Plot:
     return Plot("cut_bars", title, "", "test AUC", panels)
 
 
-def welch_lines(summary: Summary, names: dict[str, str]) -> list[str]:
-    """What the tests say, a line for each row and data set.
+def _difference(compared: dict[str, Any] | None) -> str:
+    if compared is None:
+        return "-"
+    spread = Spread(**compared["difference"])
+    return f"{spread.mean:+.4f} ± {spread.deviation:.4f} ({compared['ahead']} of {spread.runs})"
 
-    Args:
-        summary: The summary.
-        names: The names of the rows in tables.
-    """
-    lines = []
-    for one in summary:
-        if "against" in one:
-            # The strongest comes first.
-            p_values = {one["against"]: one["p"]} | one["p_values"]
-            found = [f"{names[row]} {_p_value(p)}" for row, p in p_values.items()]
-            lines.append(
-                f"{one['dataset']}: {names[one['method']]} against the strongest other, "
-                f"{'; '.join(found)}"
-            )
-    return lines
+
+def _by_seed(runs: dict[int, Result], others: dict[int, Result]) -> dict[str, Any] | None:
+    """How a row compares with another over the seeds of both; None if there are none."""
+    pairs = [(runs[seed], others[seed]) for seed in sorted(runs.keys() & others.keys())]
+    if not pairs:
+        return None
+    differences = [one["test"]["auc"] - other["test"]["auc"] for one, other in pairs]
+    return {
+        "difference": dataclasses.asdict(Spread.of(differences)),
+        "ahead": sum(difference > 0 for difference in differences),
+    }
 
 
 def _p_value(p: float | None) -> str:

@@ -23,7 +23,7 @@ class _List:
     """Crosses, and how to find out more of their fields.
 
     Attributes:
-        crosses: The crosses that the flags ask for, the best first.
+        crosses: The crosses that the flags ask for, those to list first in front.
         columns: Gives the column that each field is made from.
         dataset: Opens the dataset.
     """
@@ -53,9 +53,9 @@ def add_flags(parser: argparse.ArgumentParser) -> None:
         "--rank",
         choices=("score", "gain"),
         default="score",
-        help="by FIVES' score, each order for itself; or by how much a cross adds to a logistic "
-        "regression on held-out rows, which is known of the short list, 60 of each order, and "
-        "puts all orders in one row (default: %(default)s)",
+        help="by FIVES' score, each order for itself, or in the order of a FILE; or by how much a "
+        "cross adds to a logistic regression on held-out rows, which is known of the short list, "
+        "60 of each order, and puts all orders in one row (default: %(default)s)",
     )
     parser.add_argument("--order", type=int, metavar="N", help="only crosses of this order")
     form = parser.add_mutually_exclusive_group()
@@ -148,7 +148,7 @@ def print_crosses(crosses: "list[Cross]", planted: list[bool] | None = None) -> 
 
 
 def _is_file(path: str) -> bool:
-    return storage.exists(path) and not storage.is_directory(path)
+    return path.endswith(".json") or (storage.exists(path) and not storage.is_directory(path))
 
 
 def _of_file(args: argparse.Namespace) -> _List:
@@ -156,9 +156,17 @@ def _of_file(args: argparse.Namespace) -> _List:
     from fives_tf.crosses import by_gain
 
     for flag in ("edges", "thresholds"):
-        if getattr(args, flag):
+        if getattr(args, flag) not in (None, False):
             raise UserError(f"--{flag}: is for the run of a search; {args.crosses} has no edges.")
     crosses = read_crosses(args.crosses)
+    if not crosses:
+        raise UserError(f"{args.crosses}: has no crosses.")
+    orders = sorted({cross.order for cross in crosses})
+    if args.order not in (None, *orders):
+        known = ", ".join(map(str, orders))
+        raise UserError(
+            f"--order: {args.crosses} has crosses of the orders {known}. Received: {args.order}."
+        )
     if args.rank == "gain":
         crosses = by_gain(crosses)
         if not crosses:

@@ -13,8 +13,8 @@ What differs:
 - Log loss decides, not AUC: it varies less by chance.
 - The first block has `field_wise.BLOCK` rows at least. The paper has data for so many blocks that
   one candidate is left at the end; here several may be, and the best of them wins.
-- In each round a candidate learns from its first row on again, so that memory holds the weights of
-  one candidate, not of all.
+- In each round a candidate learns from the first row on again, so that memory holds the weights of
+  a few candidates, not of all.
 - The granularities are those of the dataset, which are buckets of equal width or not, and one or
   several, as its schema says.
 - Values that occur once in the rows share a weight, as in `fives fit`.
@@ -159,7 +159,7 @@ class Values:
         self._left = MEMORY
 
     def of(self, feature: Places) -> tuple[np.ndarray, np.ndarray]:
-        """The values, int32, of the rows to learn from and to judge by.
+        """The values, unsigned integers, of the rows to learn from and to judge by.
 
         From 1 on if at least two of the rows to learn from have the combination, else 0.
         """
@@ -178,7 +178,8 @@ class Values:
         )
         counts = np.bincount(numbers[: self._train], minlength=numbers.max(initial=0) + 1)
         often = counts >= MIN_COUNT
-        return np.where(often, np.cumsum(often), 0).astype(np.int32)[numbers]
+        values = np.where(often, np.cumsum(often), 0)
+        return values.astype(np.min_scalar_type(values.max()))[numbers]
 
 
 def number_combinations(columns: Iterable[np.ndarray], sizes: Sequence[int]) -> np.ndarray:

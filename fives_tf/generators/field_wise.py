@@ -96,8 +96,8 @@ def successive_halving(
 
     All learn from the first block of rows. The half with the lower log loss goes on, with twice as
     many of the rows that follow, and so on. If the rows end while several are left, the best of
-    these wins. What a candidate has learned is not kept until the next round, but learned again,
-    which takes less than twice the time, and memory for two candidates instead of thousands.
+    these wins. What a candidate has learned is not kept until the next round, but learned again:
+    that is less than twice the learning, and memory for a few candidates instead of thousands.
 
     Args:
         candidates: What makes features that have learned nothing yet, one at least.

@@ -48,6 +48,51 @@ def test_what_is_the_fastest_has_the_stars():
     assert (higher["against"], higher["stars"]) == ("autoint", "")
 
 
+def test_the_tables_tell_what_failed_and_what_ended_before(small_data, tmp_path):
+    """FIVES learns three epochs, DNN one with one of its two seeds, and AutoInt failed once."""
+    steps = small_data.rows // 128
+    curves = {
+        "fives_paper": [3, 3],
+        "dnn": [3, 1],
+        "autoint": [3],
+        "fignn": [2, 2],
+        "wide_deep": [],
+    }
+
+    class Done(Store):
+        def fill(self, stage, cells, alone=False):
+            found = {}
+            for cell in cells:
+                if stage == "clock":
+                    seconds = {method: [0.1, 0.2, 0.3] for method in efficiency.ROWS}
+                    epochs = dict.fromkeys(efficiency.ROWS, steps)
+                    found[cell.name] = {"step_seconds": seconds, "epoch_steps": epochs}
+                elif cell.data.seed < len(curves[cell.what]):
+                    epochs = curves[cell.what][cell.data.seed]
+                    points = [[steps * one, 0.5 + one / 10] for one in range(1, epochs + 1)]
+                    valid = {"auc": points[-1][1]}
+                    found[cell.name] = run(*points) | {"valid": valid}
+            return found
+
+    data = [small_data, dataclasses.replace(small_data, seed=1)]
+    report = efficiency.run(Session(Done(tmp_path), {"dataset": data}, False, {}))
+    times, aucs = report.tables
+    epoch = 0.2 * steps
+    assert {row[1] for row in times.rows} == {f"{epoch:.2f} ± {epoch / 2:.2f} (1.00)"}
+    told = {row[1]: row[2:] for row in aucs.rows}
+    both = "0.{}000 ± 0.0000".format
+    assert told["FIVES, paper's form"] == (both(6), both(7), both(8), both(8))
+    assert told["DNN"] == (both(6), "-", "-", "0.7000 ± 0.1414")
+    assert told["AutoInt"][0] == f"{both(6)} (1 of 2 runs)"
+    assert told["Fi-GNN"] == (both(6), both(7), "-", both(7))
+    assert told["Wide&Deep"] == ("-", "-", "-", "failed")
+    (fives,) = [
+        one for one in report.figures["summary"] if "against" in one and "auc" in one["figure"]
+    ]
+    assert fives["against"] == "autoint"
+    assert [len(curve) for curve in report.figures["curves"]["dataset"].values()] == [3, 1, 3, 2, 0]
+
+
 def test_an_epoch_of_fives_is_judged_by_those_of_autoint_and_fignn():
     seconds = {"fives_paper": [1.4, 1.6], "autoint": [1.0], "fignn": [1.5]}
     limit, below = efficiency._judge("log", seconds)
@@ -55,7 +100,8 @@ def test_an_epoch_of_fives_is_judged_by_those_of_autoint_and_fignn():
     assert (below["value"], below["reached"]) == (pytest.approx(1.0), False)
 
 
-def test_networks_are_timed_with_the_settings_of_their_runs(small_data, tmp_path):
+@pytest.mark.parametrize(("runs", "turns"), [(1, 3), (5, 5)])
+def test_networks_are_timed_with_the_settings_of_their_runs(runs, turns, small_data, tmp_path):
     asked = []
 
     class Asked(Store):
@@ -63,7 +109,7 @@ def test_networks_are_timed_with_the_settings_of_their_runs(small_data, tmp_path
             asked.append((list(cells), alone))
             return {}
 
-    data = [small_data, dataclasses.replace(small_data, seed=1)]
+    data = [dataclasses.replace(small_data, seed=seed) for seed in range(runs)]
     session = Session(Asked(tmp_path), {"dataset": data}, False, {"dim": 2})
     session.tune(efficiency.ROWS)
     session.tuned["dataset", "autoint"] = {"layers": 2, "heads": 4}
@@ -71,7 +117,7 @@ def test_networks_are_timed_with_the_settings_of_their_runs(small_data, tmp_path
     [([cell], alone)] = asked
     config = cell.arguments["configs"]["autoint"]
     assert (config["layers"], config["heads"], config["dim"]) == (2, 4, 2)
-    assert (cell.arguments["repeats"], alone) == (2, True)
+    assert (cell.arguments["repeats"], alone) == (turns, True)
 
 
 def test_all_networks_read_the_same_rows_in_memory(small_data, monkeypatch):

@@ -8,7 +8,7 @@ from fives_tf.bench.cells import Store
 from fives_tf.bench.data import Data
 from fives_tf.bench.session import Session
 from fives_tf.bench.statistics import welch
-from fives_tf.bench.summary import seed_tables, summarize, welch_lines
+from fives_tf.bench.summary import bar_plot, seed_tables, summarize, welch_lines
 from fives_tf.bench.table3 import improvement
 
 
@@ -39,13 +39,23 @@ def test_a_row_is_tested_against_the_strongest_of_its_others():
     assert all("stars" not in one for one in others)
     (line,) = welch_lines(found, {name: name.upper() for name in every})
     assert line == (
-        f"log: FIVES against the strongest other, STRONG p = {fives['p']:.2g}; "
-        f"WEAK p = {fives['p_values']['weak']:.2g}"
+        f"log: FIVES less the strongest other, STRONG +0.1000 (p = {fives['p']:.2g}); "
+        f"WEAK +0.3600 (p = {fives['p_values']['weak']:.2g})"
     )
     worse = summarize(
         {"fives": runs(0.1, 0.2, 0.11), "other": runs(0.8, 0.9, 0.85)}, {"fives": ("other",)}
     )
     assert (worse[0]["stars"], worse[0]["p"] < 0.05) == ("", True)
+    assert worse[0]["differences"]["other"] < 0
+
+
+def test_a_bar_is_the_mean_of_a_row_and_one_that_failed_has_none():
+    every = {"fives": runs(0.8, 0.9), "failed": runs(None, None)}
+    plot = bar_plot("Title", {"fives": "FIVES", "failed": "Failed"}, every)
+    (panel,) = plot.panels
+    [(height, deviation)] = panel.series["FIVES"]
+    assert (height, deviation) == pytest.approx((0.85, 0.1 / 2**0.5))
+    assert panel.series["Failed"] == []
 
 
 def test_rows_are_compared_seed_by_seed_over_the_seeds_of_both():

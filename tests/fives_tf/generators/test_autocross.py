@@ -174,7 +174,7 @@ def test_values_that_are_not_kept_are_found_again(monkeypatch):
     encoding, (train, *_) = planted(500, 0)
     _, (judge, *_) = planted(100, 1)
     kept = Values(encoding, train, judge)
-    room = 2 * 600 * np.dtype(np.int32).itemsize
+    room = 2 * 600  # a byte for each row, as there are 36 combinations
     monkeypatch.setattr(autocross, "MEMORY", room)
     short = Values(encoding, train, judge)
     for _ in range(2):
