@@ -16,7 +16,7 @@ from fives_tf.bench.summary import STARS, Runs, Summary, compare, welch_lines
 
 FIVES = "fives_paper"
 ROWS = (FIVES, "dnn", "autoint", "fignn", "wide_deep")
-EPOCHS = 3  # that the search has on Criteo in the paper, and after which networks are compared
+EPOCHS = 3  # after which networks are compared: as many as the paper's search has on Criteo
 TURNS = 3  # at least, and as many as there are runs
 STEPS = 300  # of a turn, or an epoch if that is shorter
 MOST_AUTOINT = 1.5  # times the epoch of AutoInt that FIVES may take

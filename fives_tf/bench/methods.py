@@ -19,8 +19,6 @@ Trial = tuple[Settings, Cell | None]
 
 # Other data has a batch by its size.
 BATCHES = {"employee": 128, "bank": 128, "adult": 128, "credit": 128, "criteo": 1024}
-# Of the paper's search, as far as it says; else they follow from the size of the data.
-SEARCH_EPOCHS = {"criteo": 3}
 COMMON: Settings = {"rate": 5e-3, "l2": 1e-4, "dropout": 0.3}
 HIDDEN = ((512, 256), (256, 128), (128, 64))
 DIMS = (8, 16)
@@ -37,15 +35,14 @@ class Method:
         kind: What its settings are.
         settings: Those that differ from the defaults.
         grid: What is tuned.
-        as_paper: Whether its batch and the epochs of its search are the paper's, or by the size of
-            the data.
+        batch: Whether its batch is the paper's, or by the size of the data.
     """
 
     label: str
     kind: type[Config]
     settings: Settings = field(default_factory=dict)
     grid: Grid = field(default_factory=dict)
-    as_paper: bool = True
+    batch: bool = True
 
 
 def _network(label: str, model: str, grid: Grid, **differs: Any) -> Method:
@@ -53,9 +50,9 @@ def _network(label: str, model: str, grid: Grid, **differs: Any) -> Method:
 
 
 METHODS = {
-    "fives": Method("FIVES", SearchConfig, {}, GRID, as_paper=False),
+    "fives": Method("FIVES", SearchConfig, {}, GRID, batch=False),
     "fives_paper": Method("FIVES, paper's form", SearchConfig, PAPER, PAPER_GRID),
-    "lr": Method("LR", FitConfig, {"model": "lr"}, as_paper=False),
+    "lr": Method("LR", FitConfig, {"model": "lr"}, batch=False),
     "dnn": _network("DNN", "dnn", {"hidden": HIDDEN, "dim": DIMS}),
     # The paper's penalties are those of another program. Here 1e-2 holds all but the most frequent
     # values near 0, so that weaker ones are tried too.
@@ -106,10 +103,8 @@ def learning_cell(
     values = dict(own.settings)
     if own.kind is SearchConfig:
         values["order"] = min(SearchConfig().order, data.columns)
-    if own.as_paper and data.public:
+    if own.batch and data.public:
         values["batch"] = BATCHES[data.name]
-        if own.kind is SearchConfig and data.name in SEARCH_EPOCHS:
-            values["search_epochs"] = SEARCH_EPOCHS[data.name]
     known = {setting.name for setting in settings(own.kind)}
     values |= {name: value for name, value in chosen.items() if name in known}
     config = config_values(own.kind(**values).resolve(data.rows))
