@@ -20,6 +20,8 @@ from launch import cluster
 
 GRACE_SECONDS = 30.0
 _HOST = "127.0.0.1"
+# Seconds. A signal that comes just before the wait does not end it, and is noted after it.
+_LONGEST_WAIT = 1.0
 _PIPES_SECONDS = 5.0  # for the last lines of a worker that has ended
 _SIGNALLED = 128
 
@@ -63,11 +65,13 @@ def _watch(group: "_Workers", events: queue.SimpleQueue, grace_seconds: float) -
     received: int | None = None
     deadline: float | None = None
     while group.running:
+        left = _LONGEST_WAIT if deadline is None else max(deadline - time.monotonic(), 0)
         try:
-            event = events.get(timeout=deadline and max(deadline - time.monotonic(), 0))
+            event = events.get(timeout=min(left, _LONGEST_WAIT))
         except queue.Empty:
-            group.send(signal.SIGKILL)
-            deadline = None
+            if left == 0:
+                group.send(signal.SIGKILL)
+                deadline = None
             continue
         if isinstance(event, _Signal):
             received = event.number

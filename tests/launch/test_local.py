@@ -21,6 +21,12 @@ STUBBORN = INDEX + (
     "print('ready', flush=True)\n"
     "time.sleep(600)\n"
 )
+OBEDIENT = (
+    "import signal, sys, time\n"
+    "signal.signal(signal.SIGTERM, lambda *_: sys.exit(0))\n"
+    "print('ready', flush=True)\n"
+    "time.sleep(600)\n"
+)
 
 
 def program(code: str) -> list[str]:
@@ -125,17 +131,27 @@ def test_a_signal_that_workers_ignore_kills_them_in_the_end():
 
 
 def test_workers_that_end_well_in_spite_of_a_signal_are_no_failure():
-    code = (
-        "import signal, sys, time\n"
-        "signal.signal(signal.SIGTERM, lambda *_: sys.exit(0))\n"
-        "print('ready', flush=True)\n"
-        "time.sleep(600)\n"
-    )
-    process = start("--workers=1", code=code)
+    process = start("--workers=1", code=OBEDIENT)
     process.stdout.readline()
     process.send_signal(signal.SIGTERM)
     process.communicate(timeout=60)
     assert process.returncode == 0
+
+
+def test_a_signal_is_noted_though_it_wakes_nobody():
+    """As one that comes just before the wait for events does; here another thread gets it."""
+    code = (
+        "import signal, sys, threading\n"
+        "from launch.local import launch\n"
+        "class Told:\n"
+        "    def write(self, line):\n"
+        "        signal.pthread_kill(threading.get_ident(), signal.SIGTERM)\n"
+        "    def flush(self):\n"
+        "        pass\n"
+        "sys.stdout = Told()\n"
+        f"sys.exit(launch({program(OBEDIENT)!r}, workers=1))\n"
+    )
+    assert subprocess.run(program(code), timeout=60).returncode == 0
 
 
 def test_a_reader_that_has_seen_enough_does_not_stop_the_workers():
