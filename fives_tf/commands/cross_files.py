@@ -13,10 +13,12 @@ if TYPE_CHECKING:
 
 
 def read_crosses(path: str) -> "list[Cross]":
-    """The crosses of a file."""
+    """The crosses of a file, one at least."""
     from fives_tf.crosses import from_json
 
-    return from_json(storage.read(path), path)
+    crosses = from_json(storage.read(path), path)
+    _refuse_none(crosses, path)
+    return crosses
 
 
 def named_dataset(directory: str | None) -> "Dataset":
@@ -38,9 +40,13 @@ def check_crosses(crosses: "Sequence[Cross]", path: str, dataset: "Dataset") -> 
     """
     from fives_tf.crosses import check_fields
 
-    if not crosses:
-        raise UserError(f"{path}: has no crosses.")
+    _refuse_none(crosses, path)
     try:
         check_fields(crosses, [field.name for field in dataset.encoding.fields])
     except UserError as error:
         raise UserError(f"{path}: {error}") from None
+
+
+def _refuse_none(crosses: "Sequence[Cross]", path: str) -> None:
+    if not crosses:
+        raise UserError(f"{path}: has no crosses.")

@@ -148,7 +148,7 @@ def print_crosses(crosses: "list[Cross]", planted: list[bool] | None = None) -> 
 
 
 def _is_file(path: str) -> bool:
-    return path.endswith(".json") or (storage.exists(path) and not storage.is_directory(path))
+    return not storage.is_directory(path) and (path.endswith(".json") or storage.exists(path))
 
 
 def _of_file(args: argparse.Namespace) -> _List:
@@ -159,8 +159,6 @@ def _of_file(args: argparse.Namespace) -> _List:
         if getattr(args, flag) not in (None, False):
             raise UserError(f"--{flag}: is for the run of a search; {args.crosses} has no edges.")
     crosses = read_crosses(args.crosses)
-    if not crosses:
-        raise UserError(f"{args.crosses}: has no crosses.")
     orders = sorted({cross.order for cross in crosses})
     if args.order not in (None, *orders):
         known = ", ".join(map(str, orders))
