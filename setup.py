@@ -55,6 +55,7 @@ setup(
         "serving": SERVING,
         "sklearn": SKLEARN,
         "bench": [
+            *SKLEARN,  # LightGBM and XGBoost are used by its interface
             "catboost>=1.2",
             "lightgbm>=4",
             "matplotlib>=3.9",

@@ -47,18 +47,22 @@ class Library:
         parameters: Its parameters.
         differs: Those that are others on some public data sets.
         min_counts: From how many rows on a category may be one of its own, to choose from.
+        beside: A module that it loads without, but does not learn without.
     """
 
     label: str
     parameters: dict[str, Any]
     differs: dict[str, dict[str, Any]] = field(default_factory=dict)
     min_counts: tuple[int, ...] = (1,)
+    beside: str = "sklearn"
 
 
 # Statistics of rare categories are what CatBoost is made for; the others learn them by heart.
 LIBRARIES = {
     "lightgbm": Library("LightGBM", _BOOSTED, min_counts=_MIN_COUNTS),
-    "catboost": Library("CatBoost", {"iterations": 500}, {"criteo": {"iterations": 300}}),
+    "catboost": Library(
+        "CatBoost", {"iterations": 500}, {"criteo": {"iterations": 300}}, beside="pandas"
+    ),
     "xgboost": Library("XGBoost", {**_BOOSTED, "tree_method": "hist"}, min_counts=_MIN_COUNTS),
 }
 
@@ -131,14 +135,22 @@ def run(session: Session, rows: dict[str, Row]) -> Runs:
 def tell_obstacles(libraries: Iterable[str]) -> None:
     """Tells which libraries cannot be used; to be called before hours of other work."""
     for library in libraries:
-        why = facts.obstacle(library)
+        why = _missing(library)
         if why:
             print(f"{LIBRARIES[library].label}: {why}", file=sys.stderr, flush=True)
 
 
 def obstacle(library: str, data: Data) -> str | None:
     """Why a library cannot learn from the log of a dataset; None if it can."""
-    return facts.obstacle(library) or (None if has_log(data) else "no log")
+    return _missing(library) or (None if has_log(data) else "no log")
+
+
+def _missing(library: str) -> str | None:
+    """Why a library cannot be used on this machine; None if it can."""
+    why, beside = facts.obstacle(library), LIBRARIES[library].beside
+    if why is None and (other := facts.obstacle(beside)):
+        return f"{beside} is needed and {other}"
+    return why
 
 
 def has_log(data: Data) -> bool:

@@ -54,7 +54,8 @@ BENCH = tuple(
     for name, module, use in (
         ("scipy", "scipy.stats", "`fives bench`"),
         ("matplotlib", "matplotlib.figure", "`fives bench`, its plots"),
-        ("pandas", "pandas", "`fives bench`, its data"),
+        ("pandas", "pandas", "`fives bench`, the row of CatBoost"),
+        ("scikit-learn", "sklearn", "`fives bench`, rows of LightGBM and XGBoost"),
         ("lightgbm", "lightgbm", "`fives bench`, a row of its tables"),
         ("catboost", "catboost", "`fives bench`, a row of its tables"),
         ("xgboost", "xgboost", "`fives bench`, a row of its tables"),

@@ -205,6 +205,15 @@ def test_a_library_that_is_not_installed_leaves_a_row_that_says_so(bench, tmp_pa
     assert json.loads(again.stdout) == result(tmp_path, "table2")
 
 
+def test_what_a_library_needs_beside_itself_leaves_such_a_row_too(bench, tmp_path, absent):
+    absent.add("sklearn")
+    done = bench("table2", tmp_path, "--runs=1", "--methods=lr,lightgbm")
+    assert done.returncode == 0, done.stderr
+    why = "sklearn is needed and not installed: pip install 'fives-tf[bench]'"
+    assert f"LightGBM\t{why}" in done.stdout
+    assert done.stderr.startswith(f"LightGBM: {why}")
+
+
 def test_what_every_experiment_needs_is_asked_for_first(bench, tmp_path, absent):
     absent.add("scipy")
     done = bench("table2", tmp_path)
