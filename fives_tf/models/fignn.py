@@ -1,5 +1,7 @@
 """Fi-GNN: fields as nodes of a graph whose edges have weights by attention."""
 
+import math
+from collections.abc import Callable
 from typing import Any
 
 import keras
@@ -49,13 +51,13 @@ class FiGNN(EmbeddedModel):
             heads: The number of heads of the self-attention, a divisor of `dim`.
             **options: See `EmbeddedModel`.
         """
-        glorot = keras.initializers.GlorotUniform
+        glorot, each = keras.initializers.GlorotUniform, _glorot_of_each(dim)
         parameters = [
             *(Parameter(name, (dim, dim), glorot) for name in _PROJECTIONS),
             Parameter("edge_from", (dim, 1), glorot),
             Parameter("edge_to", (dim, 1), glorot),
-            Parameter("outward", (fields, dim, dim), glorot),
-            Parameter("inward", (fields, dim, dim), glorot),
+            Parameter("outward", (fields, dim, dim), each),
+            Parameter("inward", (fields, dim, dim), each),
             Parameter("inward_bias", (dim,)),
             Parameter("score", (dim, 1), glorot),
             Parameter("weight", (fields * dim, fields), glorot),
@@ -86,7 +88,9 @@ def _edges(nodes: tf.Tensor, network: Network) -> tf.Tensor:
     """The weights of the edges, [batch, to i, from j]; no node has an edge to itself."""
     to, origin = (project(nodes, network[name]) for name in ("edge_to", "edge_from"))
     scores = tf.nn.leaky_relu(to + tf.transpose(origin, [0, 2, 1]), _SLOPE)
-    return tf.nn.softmax(scores - 1e9 * tf.eye(nodes.shape[1]))
+    own = tf.eye(nodes.shape[1])
+    # Of a single node nothing but the edge to itself is left to the softmax.
+    return tf.nn.softmax(scores - 1e9 * own) * (1 - own)
 
 
 def _by_field(nodes: tf.Tensor, kernels: tf.Tensor) -> tf.Tensor:
@@ -104,6 +108,12 @@ def _gated(taken: tf.Tensor, state: tf.Tensor, network: Network) -> tf.Tensor:
 
     update, reset = tf.sigmoid(gate("update", state)), tf.sigmoid(gate("reset", state))
     return (1 - update) * state + update * tf.tanh(gate("candidate", reset * state))
+
+
+def _glorot_of_each(dim: int) -> Callable[[int], keras.initializers.Initializer]:
+    """Glorot's for each of several square matrices; to Keras' own they are one convolution."""
+    most = math.sqrt(3 / dim)
+    return lambda seed: keras.initializers.RandomUniform(-most, most, seed)
 
 
 def _orthogonal(seed: int) -> keras.initializers.Initializer:
