@@ -80,6 +80,8 @@ def tune(
     grid = grid or (PAPER_GRID if paper else GRID)
     columns = len({field.column for field in dataset.encoding.fields})
     chosen = combinations(grid, columns, settings)
+    if chosen == [{}]:
+        raise UserError(f"--tune: all of {', '.join(grid)} are given; leave one to be tuned.")
     configs = [SearchConfig.make(paper, **settings | one) for one in chosen]
     for config in configs:
         check_dataset(dataset, config)
@@ -100,7 +102,7 @@ def tune(
 
 
 def combinations(grid: Grid, columns: int, given: Mapping[str, Any]) -> list[dict[str, Any]]:
-    """All combinations of the values of a grid.
+    """All combinations of the values of a grid; an empty one if nothing is left to be tuned.
 
     Args:
         grid: The values of each setting.
@@ -114,8 +116,6 @@ def combinations(grid: Grid, columns: int, given: Mapping[str, Any]) -> list[dic
         orders = values["order"]
         # The lowest stays in any case; `check_dataset` says why there is none for one column.
         values["order"] = [order for order in orders if order <= columns] or [min(orders)]
-    if not values:
-        raise UserError(f"--tune: all of {', '.join(grid)} are given; leave one to be tuned.")
     return [dict(zip(values, one, strict=True)) for one in itertools.product(*values.values())]
 
 

@@ -19,6 +19,7 @@ from fives_tf import storage
 from fives_tf.bench.data import Data
 from fives_tf.bench.facts import LEARNING
 from fives_tf.bench.processes import RESULT, Call, in_processes
+from fives_tf.errors import UserError
 from fives_tf.versions import versions
 
 Result = dict[str, Any]
@@ -132,7 +133,13 @@ class Store:
         return json.loads(content)
 
     def _read(self, name: str) -> Result:
-        return json.loads(storage.read(str(self._path(name))))
+        path = str(self._path(name))
+        try:
+            return json.loads(storage.read(path))
+        except ValueError as error:
+            raise UserError(
+                f"{path}: is damaged ({error}); remove it, and it is computed anew."
+            ) from None
 
     def _path(self, name: str) -> Path:
         return self._work / "cells" / f"{name}.json"

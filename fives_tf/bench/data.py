@@ -43,10 +43,14 @@ class Data:
 def check_names(names: list[str]) -> None:
     """Refuses what is neither a public data set nor a directory, and two of one name."""
     for name in names:
+        if storage.is_remote(name):
+            raise UserError(f"--datasets: {name}: expected a directory of the disk; copy it there.")
         if not _is_directory(name) and name not in SOURCES:
             raise UserError(f"--datasets: {unknown(name)[:-1]}, and any dataset directory.")
     labels = [label(name) for name in names]
     for one in labels:
+        if not one.isprintable():  # as names are that are not UTF-8
+            raise UserError(f"--datasets: {one!r} cannot be printed; rename the directory.")
         if labels.count(one) > 1:
             raise UserError(f"--datasets: two of them are called {one}; rename a directory.")
 
@@ -68,7 +72,9 @@ def prepare(
         work: Where their dataset directories go.
         jobs: How many are made at a time.
     """
-    public = [name for name in names if not _is_directory(name)]
+    # First, as all that is wrong with them is known at once. All seeds have the same.
+    own = {name: _describe(label(name), 0, name, False) for name in names if _is_directory(name)}
+    public = [name for name in names if name not in own]
     for name in public:
         check_data(name, data)
     calls = [
@@ -80,9 +86,8 @@ def prepare(
             raise UserError(f"{missing[number].args[0]}: cannot be prepared: {outcome.value}")
     found = {}
     for name in names:
-        if _is_directory(name):
-            own = _describe(label(name), 0, name, False)  # read once, as all seeds have the same
-            found[label(name)] = [dataclasses.replace(own, seed=seed) for seed in seeds]
+        if name in own:
+            found[label(name)] = [dataclasses.replace(own[name], seed=seed) for seed in seeds]
             continue
         # Opened once more, as the protocol refuses what was made by another schema.
         directories = [protocol.prepare(name, seed, data, work).directory for seed in seeds]

@@ -3,6 +3,7 @@
 import dataclasses
 import importlib
 import json
+import re
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -10,6 +11,7 @@ from typing import Any
 from fives_tf import storage
 from fives_tf.bench import data, facts, table2
 from fives_tf.bench.cells import Store
+from fives_tf.bench.methods import METHODS
 from fives_tf.bench.plots import draw
 from fives_tf.bench.render import Report, markdown
 from fives_tf.bench.session import Session
@@ -71,6 +73,10 @@ def check(options: Options) -> None:
                 f"--methods: no method `{method}`{nearest(method, table2.ROWS)} "
                 f"Known: {', '.join(table2.ROWS)}."
             )
+    for method in METHODS.values():
+        method.config(options.given)
+    for flag in ("work", "out"):
+        _check_directory(f"--{flag}", getattr(options, flag))
     for package in _NEEDED:
         why = facts.obstacle(package)
         if why:
@@ -80,6 +86,21 @@ def check(options: Options) -> None:
 def run(options: Options) -> tuple[Report, dict[str, str]]:
     """Runs an experiment and writes its files; the report, and what failed by cell."""
     check(options)
+    with storage.lock(str(options.work / "lock")):
+        return _run(options)
+
+
+def _check_directory(flag: str, path: Path) -> None:
+    """Refuses a directory that cannot be written, and stores, which know no locks of the disk."""
+    if re.match(r"\w+:/", str(path)):  # of its two slashes `Path` keeps one
+        raise UserError(f"{flag}: expected a directory of the disk. Received: {path}.")
+    try:
+        path.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise UserError(f"{flag}: {path}: cannot be written ({error.strerror}).") from None
+
+
+def _run(options: Options) -> tuple[Report, dict[str, str]]:
     seeds = range(options.runs)
     found = data.prepare(options.datasets, seeds, options.data, options.work, options.jobs)
     store = Store(options.work, options.jobs, options.keep_runs)

@@ -41,5 +41,7 @@ def read_set_flag(
             raise UserError(f"--set: `{name}` is decided by this program; leave it out.")
         if name not in known:
             raise UserError(f"--set: no setting `{name}`{nearest(name, known)}")
+        if "\n" in value:  # there might be further settings behind it
+            raise UserError(f"--set: expected one line. Received: {text!r}.")
         found |= read_settings(f"{name}: {value}", "--set", known[name])
     return found

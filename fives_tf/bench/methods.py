@@ -44,6 +44,16 @@ class Method:
     grid: Grid = field(default_factory=dict)
     batch: bool = True
 
+    def config(self, chosen: Settings) -> Config:
+        """Its configuration with settings that differ; what another kind of method has is left out.
+
+        Args:
+            chosen: The settings.
+        """
+        known = {setting.name for setting in settings(self.kind)}
+        own = {name: value for name, value in chosen.items() if name in known}
+        return self.kind(**self.settings | own)
+
 
 def _network(label: str, model: str, grid: Grid, **differs: Any) -> Method:
     return Method(label, FitConfig, {"model": model, **COMMON, **differs}, grid)
@@ -74,8 +84,7 @@ def trials(method: str, data: Data, given: Settings) -> list[Trial]:
         data: The data; no order is higher than its number of columns.
         given: Settings that are not tuned.
     """
-    grid = METHODS[method].grid
-    tuned = combinations(grid, data.columns, given) if set(grid) - set(given) else [{}]
+    tuned = combinations(METHODS[method].grid, data.columns, given)
     # Judged on valid, never on test.
     return [(one, learning_cell(method, data, one | given | _TRIAL, test=False)) for one in tuned]
 
@@ -93,21 +102,18 @@ def learning_cell(
     Args:
         method: The method.
         data: The data.
-        chosen: The settings that differ from those that the method starts from; what another kind
-            of method has is left out.
+        chosen: The settings that differ from those that the method starts from.
         test: Whether it is judged on test.
         crosses: Where the crosses come from, if it has any.
         given: The crosses.
     """
     own = METHODS[method]
-    values = dict(own.settings)
+    values: Settings = {}
     if own.kind is SearchConfig:
         values["order"] = min(SearchConfig().order, data.columns)
     if own.batch and data.public:
         values["batch"] = BATCHES[data.name]
-    known = {setting.name for setting in settings(own.kind)}
-    values |= {name: value for name, value in chosen.items() if name in known}
-    config = config_values(own.kind(**values).resolve(data.rows))
+    config = config_values(own.config(values | chosen).resolve(data.rows))
     arguments = {"config": config, "test": test}
     if own.kind is SearchConfig:
         return Cell(data, method, search, arguments)

@@ -52,13 +52,15 @@ def draw(plot: Plot) -> dict[str, bytes]:
     """The files of a plot, by their endings; the same plot gives the same files."""
     import matplotlib
 
-    figure, files = make_figure(plot), {}
-    for ending in ("png", "svg"):
-        buffer = io.BytesIO()
-        stamp = {"Date": None} if ending == "svg" else None
-        with matplotlib.rc_context({"svg.hashsalt": "fives"}):
+    files = {}
+    # A name with dollar signs is no formula.
+    with matplotlib.rc_context({"svg.hashsalt": "fives", "text.parse_math": False}):
+        figure = make_figure(plot)
+        for ending in ("png", "svg"):
+            buffer = io.BytesIO()
+            stamp = {"Date": None} if ending == "svg" else None
             figure.savefig(buffer, format=ending, dpi=150, metadata=stamp)
-        files[ending] = buffer.getvalue()
+            files[ending] = buffer.getvalue()
     return files
 
 

@@ -6,6 +6,7 @@ import multiprocessing
 import os
 import signal
 import sys
+import threading
 import traceback
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
@@ -64,7 +65,8 @@ def in_own_process(function: Callable[..., Any], *args: Any) -> Any:
 def in_processes(calls: Iterable[Call], jobs: int = 1) -> Iterator[tuple[int, Outcome]]:
     """Calls functions in new processes; the number of a call and its outcome, as they end.
 
-    A signal stops all of them, and raises `Interrupted` when the last one has stopped.
+    A signal stops all of them, and raises `Interrupted` when the last one has stopped. If this
+    process is killed, they end with it.
 
     Args:
         calls: What to call.
@@ -81,7 +83,8 @@ def in_processes(calls: Iterable[Call], jobs: int = 1) -> Iterator[tuple[int, Ou
 
     def stop(number: int, frame: Any) -> None:
         stopped.append((number, "stopped"))
-        if number == signal.SIGTERM:  # Ctrl-C reaches all processes by itself
+        # Ctrl-C reaches all processes by itself; a second one may have been sent to this one alone.
+        if number == signal.SIGTERM or len(stopped) > 1:
             terminate()
 
     # No SIG_IGN, which the new processes would inherit.
@@ -142,7 +145,7 @@ def _start(call: Call, threads: int | None) -> tuple[Connection, Any]:
 def _receive(receiver: Connection, call: Call, process: Any) -> Outcome:
     try:
         outcome = receiver.recv()
-    except EOFError:
+    except (EOFError, OSError):  # it ended before or while it sent
         outcome = None
     process.join()
     if outcome is not None:
@@ -154,12 +157,19 @@ def _receive(receiver: Connection, call: Call, process: Any) -> Outcome:
 
 def _work(sender: Connection, call: Call, threads: int | None) -> None:
     """What runs in the new process."""
+    threading.Thread(target=_end_with_parent, daemon=True).start()
     quiet_libraries()
     if threads:
         os.environ.update(dict.fromkeys(_THREADS, str(threads)))
     if call.log:
         _print_to(call.log)
     sender.send(perform(call))
+
+
+def _end_with_parent() -> None:
+    """Ends this process when the one that waits for it was killed: nobody would take the result."""
+    multiprocessing.parent_process().join()
+    os._exit(1)
 
 
 def _print_to(path: str) -> None:

@@ -16,6 +16,7 @@ import argparse
 import dataclasses
 import gzip
 import sys
+import zlib
 from pathlib import Path
 
 import numpy as np
@@ -149,7 +150,11 @@ def _preprocess(name: str, seed: int, schema: Schema, data: Path, directory: Pat
 def _write_drawn(name: str, seed: int, path: Path, directory: Path) -> list[Path]:
     """Writes the rows of a file with a header to a train and a test file, in the same order."""
     # A line is a row: no value of these files holds a line break, or the number would be another.
-    header, *lines = gzip.decompress(storage.read(str(path))).splitlines(keepends=True)
+    try:
+        content = gzip.decompress(storage.read(str(path)))
+    except (OSError, EOFError, zlib.error) as error:
+        raise UserError(f"{path}: is damaged ({error}); put the whole file there.") from None
+    header, *lines = content.splitlines(keepends=True)
     if len(lines) != SOURCES[name].rows:
         raise UserError(
             f"{path}: has {len(lines):,} rows, expected {SOURCES[name].rows:,}; put the file there "

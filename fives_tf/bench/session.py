@@ -143,6 +143,7 @@ class Session:
     def facts(self) -> list[str]:
         """How the figures of tuned methods and several runs came about, in words."""
         seeds = [data.seed for data in next(iter(self.data.values()))]
+        given = ", ".join(f"`{name}` {value}" for name, value in self.given.items())
         return [
             f"Runs of each method: {len(seeds)}, with the seeds {seeds}. The seed draws the test "
             "rows of employee, bank and credit and the validation rows of adult, too; else it is "
@@ -151,7 +152,9 @@ class Session:
             "Each method was tuned by the AUC on the validation rows of seed 0, over the grid that "
             "the JSON file lists with all trials."
             if self.tried
-            else "Nothing was tuned: each method has the settings that it starts from.",
+            else "Nothing was tuned: each method has the settings that it starts from"
+            f"{', but for those that were given' if given else ''}.",
+            *([f"Given to all methods that have them: {given}."] if given else []),
             "The test rows are read once for each run, when it is complete.",
         ]
 

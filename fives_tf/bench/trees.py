@@ -135,17 +135,17 @@ def run(session: Session, rows: dict[str, Row]) -> Runs:
 def tell_obstacles(libraries: Iterable[str]) -> None:
     """Tells which libraries cannot be used; to be called before hours of other work."""
     for library in libraries:
-        why = _missing(library)
+        why = missing(library)
         if why:
             print(f"{LIBRARIES[library].label}: {why}", file=sys.stderr, flush=True)
 
 
 def obstacle(library: str, data: Data) -> str | None:
     """Why a library cannot learn from the log of a dataset; None if it can."""
-    return _missing(library) or (None if has_log(data) else "no log")
+    return missing(library) or (None if has_log(data) else "no log")
 
 
-def _missing(library: str) -> str | None:
+def missing(library: str) -> str | None:
     """Why a library cannot be used on this machine; None if it can."""
     why, beside = facts.obstacle(library), LIBRARIES[library].beside
     if why is None and (other := facts.obstacle(beside)):
@@ -222,9 +222,8 @@ def fit_trees(
     judged = log.split == SPLITS.index("test" if test else "valid")
     learned = (log.split != TEST) & ~judged
     columns = merge_rare(log, learned, min_count)
-    threads = int(os.environ.get("OMP_NUM_THREADS", os.cpu_count() or 1))
-    fit = _FIT[library]
-    predict = fit(columns[learned], log.label[learned], log.categorical, parameters, seed, threads)
+    rows = columns[learned], log.label[learned], log.categorical
+    predict = _FIT[library](*rows, parameters, seed, _threads())
     label, probability = log.label[judged], predict(columns[judged])
     figures = {"auc": auc(label, probability), "log_loss": log_loss(label, probability)}
     return {
@@ -290,6 +289,12 @@ def read_log(dataset: Dataset, crosses: Sequence[Cross] = ()) -> Log:
         columns = np.column_stack([columns, further])
         categorical += range(own, columns.shape[1])
     return Log(columns, categorical, label, split)
+
+
+def _threads() -> int:
+    """How many threads this process may have, as OpenMP understands it."""
+    outermost = os.environ.get("OMP_NUM_THREADS", "").partition(",")[0].strip()
+    return int(outermost) if outermost.isdecimal() else os.cpu_count() or 1
 
 
 def _check_files(dataset: Dataset) -> None:

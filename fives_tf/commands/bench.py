@@ -17,6 +17,11 @@ HELP = "reproduce the tables and figures of the paper, on public data or on a da
 INTERRUPTED = "; the same command goes on from here"
 
 FAILED = 1  # some cells are missing
+RESERVED = (
+    *("seed", "model", "members"),
+    # What the rows of an experiment differ by.
+    *("top", "rank", "dependencies", "rescaling", "random_adjacency", "after"),
+)
 MOST_JOBS = 4  # each has a TensorFlow of its own in memory
 
 
@@ -87,7 +92,7 @@ def add_flags(parser: argparse.ArgumentParser) -> None:
 def run(args: argparse.Namespace) -> int:
     """Runs an experiment, writes its results and prints the tables."""
     # A mistake must not wait for TensorFlow.
-    given = read_set_flag(args.set, ("seed", "model", "members"), (FitConfig, SearchConfig))
+    given = read_set_flag(args.set, RESERVED, (FitConfig, SearchConfig))
     with terminable():
         import_tensorflow()
         from fives_tf.bench import experiments
@@ -107,7 +112,7 @@ def run(args: argparse.Namespace) -> int:
                 jobs=args.jobs,
                 keep_runs=args.keep_runs,
                 given=given,
-                methods=tuple(args.methods.split(",")) if args.methods else (),
+                methods=() if args.methods is None else tuple(args.methods.split(",")),
             )
         )
     if args.json:

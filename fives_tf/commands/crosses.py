@@ -26,11 +26,13 @@ class _List:
         crosses: The crosses that the flags ask for, those to list first in front.
         columns: Gives the column that each field is made from.
         dataset: Opens the dataset.
+        digits: How many of a score tell the crosses apart: those of `fives generate` may be small.
     """
 
     crosses: "list[Cross]"
     columns: Callable[[], dict[str, str]]
     dataset: "Callable[[], Dataset]"
+    digits: int = 4
 
 
 def add_flags(parser: argparse.ArgumentParser) -> None:
@@ -122,11 +124,13 @@ def run(args: argparse.Namespace) -> None:
     elif args.truth:
         _print_with_truth(found, best, args.truth)
     else:
-        print_crosses(best)
+        print_crosses(best, digits=found.digits)
 
 
-def print_crosses(crosses: "list[Cross]", planted: list[bool] | None = None) -> None:
-    """Prints crosses as a table; those that are planted with a mark."""
+def print_crosses(
+    crosses: "list[Cross]", planted: list[bool] | None = None, digits: int = 4
+) -> None:
+    """Prints crosses as a table, scores with so many digits; those that are planted with a mark."""
     from fives_tf.tables import print_table
 
     header = ("cross", "order", "score", "AUC", "gain", *(() if planted is None else ("planted",)))
@@ -137,7 +141,7 @@ def print_crosses(crosses: "list[Cross]", planted: list[bool] | None = None) -> 
             (
                 cross.name,
                 str(cross.order),
-                f"{cross.score:.4f}",
+                f"{cross.score:.{digits}f}",
                 "" if cross.auc is None else f"{cross.auc:.4f}",
                 "" if cross.gain is None else f"{cross.gain:.6f}",
                 *mark,
@@ -182,6 +186,7 @@ def _of_file(args: argparse.Namespace) -> _List:
         [cross for cross in crosses if args.order in (None, cross.order)],
         lambda: {field.name: field.column for field in dataset().encoding.fields},
         dataset,
+        digits=7,
     )
 
 
@@ -261,7 +266,7 @@ def _print_with_truth(found: _List, best: "list[Cross]", truth: str) -> None:
     from fives_tf.truth import find_planted, is_planted, read_truth
 
     planted, columns = read_truth(truth), found.columns()
-    print_crosses(best, [is_planted(cross, planted, columns) for cross in best])
+    print_crosses(best, [is_planted(cross, planted, columns) for cross in best], found.digits)
     for one in find_planted(planted, found.crosses, columns):
         where = f"rank {one.rank:,}" if one.rank else "not"
         print(f"planted {one.name}: {where} among {one.among:,} crosses of order {one.order}")

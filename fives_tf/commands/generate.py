@@ -91,8 +91,8 @@ def run(args: argparse.Namespace) -> None:
         )
         if not crosses:
             raise UserError(
-                f"{args.dataset}: no cross lowers the log loss of a logistic regression on valid; "
-                "nothing was written."
+                f"{args.dataset}: no cross lowers the log loss of a logistic regression on the "
+                "train rows that decide; nothing was written."
             )
         storage.write(args.out, to_json(crosses))
     if args.json:

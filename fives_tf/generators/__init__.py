@@ -52,8 +52,9 @@ def generate(
 
     if method not in METHODS:
         raise UserError(f"`method`: expected {', '.join(METHODS)}. Received: {method}.")
-    if count < 1:
-        raise UserError(f"`count`: expected at least 1. Received: {count}.")
+    for name, value, least in (("count", count, 1), ("seed", seed, 0), ("memory", memory, 0)):
+        if value < least:
+            raise UserError(f"`{name}`: expected at least {least}. Received: {value}.")
     if beam is not None and method != "cmi":
         raise UserError(f"a runner of Beam is for cmi; {method} does without.")
     dataset = open_dataset(dataset)

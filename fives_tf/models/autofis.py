@@ -23,7 +23,10 @@ class AutoFIS(EmbeddedModel):
     The logit is sum_i w_i + sum_{i<j} g_ij * BN(<v_i, v_j>) + that of hidden layers, where BN is a
     batch normalization for each pair, without scale and shift. In the search GRDA moves the gates
     g, on the same loss and in the same step as all else, and sets most of them to 0; then a new
-    model with the pairs that are left learns from scratch, and its gates with it. The hidden layers
+    model with the pairs that are left learns from scratch, and its gates with it. Predictions take
+    moving means and variances in place of those of a batch. As in TensorFlow's layer they start at
+    0 and 1, of which a share of 0.99^t is left after t steps: much, where an epoch has a hundred,
+    and the variances of products of small embeddings are far below 1. The hidden layers
     have no batch normalization, whereas those of the authors' code have, and the strength of GRDA
     follows from the length of the search.
     """

@@ -2,6 +2,7 @@
 
 import dataclasses
 import itertools
+import shutil
 
 import pytest
 
@@ -12,6 +13,7 @@ from fives_tf.bench.learn import generate
 from fives_tf.bench.methods import METHODS, learning_cell, trials
 from fives_tf.bench.session import Session
 from fives_tf.config import PAPER
+from fives_tf.errors import UserError
 from fives_tf.training.batches import Source
 
 ADULT = Data("adult", 0, "dataset", 29_000, 14, "identity", True)
@@ -116,6 +118,41 @@ def test_tuning_chooses_by_valid_and_never_reads_test(small_data, tmp_path, monk
     assert set(aucs) == {8, 16}
     assert session.tuned["dataset", "autofis"] == {"dim": max(aucs, key=aucs.get)}
     assert session.tuned["dataset", "lr"] == {}
+
+
+TINY = {"batch": 512, "search_epochs": 1, "epochs": 1, "lr_epochs": 1, "dim": 2, "order": 2}
+TINY |= {"hidden": (4,), "xla": False}
+
+
+@pytest.mark.parametrize("method", ["lr", "autofis", "fives"])
+def test_a_trial_needs_no_test_rows_and_a_run_reads_them_once(
+    method, small_dataset, small_data, tmp_path, monkeypatch
+):
+    def perform(directory, run, test):
+        cell = learning_cell(method, small_data, TINY, test=test)
+        return cell.perform(str(directory), str(tmp_path / run), 0, **cell.arguments)
+
+    damaged = shutil.copytree(small_dataset, tmp_path / "damaged")
+    for shard in (damaged / "test").iterdir():
+        shard.write_bytes(bytes(shard.stat().st_size))
+    assert perform(damaged, "trial", test=False)["valid"]["auc"] > 0
+    with pytest.raises(UserError, match="is corrupt"):
+        perform(damaged, "none", test=True)
+    read = []
+
+    def follow(name):
+        function = getattr(Source, name)
+
+        def followed(self, splits, *rest):
+            read.append(splits)
+            return function(self, splits, *rest)
+
+        monkeypatch.setattr(Source, name, followed)
+
+    follow("once")
+    follow("arrays")
+    assert perform(small_dataset, "run", test=True)["test"]["auc"] > 0
+    assert sum("test" in splits for splits in read) == 1
 
 
 def test_the_figures_of_the_paper_are_of_methods_that_there_are():

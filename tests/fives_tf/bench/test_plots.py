@@ -28,6 +28,11 @@ def test_many_names_stand_upright_and_have_room_for_that(count, rotation):
     assert figure.get_figheight() == pytest.approx(HEIGHT + (NAMES if count > FEW else 0))
 
 
+def test_dollar_signs_in_a_name_are_no_formula():
+    panel = Panel(r"my$\alpha^{$x", {"$one": [(0.8, 0.01)], "o_{$": [(0.8, 0.01)]})
+    assert r"\alpha" in draw(Plot("bars", "$title_{", "", "y", [panel]))["svg"].decode()
+
+
 def test_a_plot_gives_the_same_files_each_time():
     plot = Plot("bars", "title", "", "y", [Panel("log", {"one": [(0.8, 0.01)]})])
     assert draw(plot) == draw(plot)

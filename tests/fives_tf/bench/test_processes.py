@@ -3,6 +3,8 @@
 import math
 import os
 import signal
+import subprocess
+import sys
 import time
 
 import pytest
@@ -46,6 +48,22 @@ def test_a_signal_stops_all_calls_and_starts_no_more(tmp_path):
     assert stopped.value.signal == signal.SIGTERM
     assert not (tmp_path / "late").exists()
     assert signal.getsignal(signal.SIGTERM) is signal.SIG_DFL
+
+
+def test_a_process_that_is_killed_takes_its_calls_with_it(tmp_path):
+    """What the call has open ends with it."""
+    program = (
+        "import time\n"
+        "from fives_tf.bench.processes import Call, in_processes\n"
+        "if __name__ == '__main__':\n"
+        "    list(in_processes([Call(print, ('began',)), Call(time.sleep, (600,))]))\n"
+    )
+    (tmp_path / "program.py").write_text(program)
+    command = [sys.executable, "-u", str(tmp_path / "program.py")]
+    with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as process:
+        assert process.stdout.readline() == "began\n"
+        process.kill()
+        assert process.stdout.read() == ""
 
 
 def test_a_failure_is_raised_where_one_call_is_all():

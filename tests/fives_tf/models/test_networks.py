@@ -8,6 +8,7 @@ from fives_tf.config import FitConfig
 from fives_tf.errors import UserError
 from fives_tf.models.autofis import LEAST_FIRST_GATE, MOST_FIRST_GATE, AutoFIS
 from fives_tf.models.build import NETWORKS, Facts, build_network
+from fives_tf.models.fignn import FiGNN
 from fives_tf.training.metrics import auc
 from fives_tf.training.optimizers import make_optimizer
 
@@ -183,6 +184,24 @@ def test_a_gate_of_autofis_that_nothing_holds_up_is_0_at_the_end_of_the_search()
         assert gates.numpy() > 0, step
         model.learners()["gates"].apply([tf.zeros(1)], [gates])
     np.testing.assert_allclose(gates.numpy(), 0.0, atol=1e-7)
+
+
+def test_each_matrix_of_fignn_starts_as_strong_as_one_by_itself():
+    optimizers = {group: make_optimizer("sgd", 0.1) for group in ("embedding", "network")}
+    model = FiGNN(40, slow.FREQUENCY, 8, optimizers, dim=16, jit=False)
+    for name in ("outward", "inward", "query"):
+        values = model.network[name].numpy()
+        assert np.abs(values).max() == pytest.approx(np.sqrt(3 / 16), rel=0.02)
+        assert values.std() == pytest.approx(np.sqrt(1 / 16), rel=0.1)
+
+
+def test_a_graph_of_one_node_has_no_edge():
+    optimizers = {group: make_optimizer("sgd", 0.1) for group in ("embedding", "network")}
+    model = FiGNN(1, np.full(5, 0.2), 4, optimizers, dim=2, jit=False)
+    ids = tf.constant([[0], [1], [2], [3]])
+    before = model.call(ids).numpy()
+    model.outward.assign(100 * model.outward)
+    np.testing.assert_array_equal(model.call(ids), before)
 
 
 def test_heads_of_fignn_share_the_dimension():
