@@ -14,11 +14,13 @@ def test_the_grid_is_the_papers_as_far_as_there_are_columns():
     assert {one["edge_rate"] for one in combinations(GRID, 9, {})} == {3e-2, 1e-2}
 
 
-def test_what_is_given_is_not_tried():
+def test_what_is_given_is_not_tried(small_dataset, tmp_path):
     assert combinations(GRID, 9, {"order": 3, "edge_rate": 0.1}) == [{"dim": 16}, {"dim": 32}]
     assert "order" not in combinations(GRID, 9, {"thresholds": (0.5, 0.6)})[0]
+    every = {"order": 3, "edge_rate": 0.1, "dim": 4}
+    assert combinations(GRID, 9, every) == [{}]
     with pytest.raises(UserError, match="--tune: all of order, edge_rate, dim are given"):
-        combinations(GRID, 9, {"order": 3, "edge_rate": 0.1, "dim": 4})
+        tune(small_dataset, tmp_path / "run", **every)
 
 
 def test_a_grid_that_was_stopped_goes_on_and_ends_in_a_search_with_the_best(
