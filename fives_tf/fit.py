@@ -129,6 +129,8 @@ def _read_crosses(
         found = Run.open(path).crosses
     else:
         found = crosses_format.from_json(storage.read(path), path)
+    if not found:
+        raise UserError(f"{path}: has no crosses; fit without it.")
     try:
         check_fields(found, fields)
     except UserError as error:

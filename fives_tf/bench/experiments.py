@@ -15,6 +15,7 @@ from fives_tf.bench.methods import METHODS
 from fives_tf.bench.plots import draw
 from fives_tf.bench.render import Report, markdown
 from fives_tf.bench.session import Session
+from fives_tf.dataset import MANIFEST
 from fives_tf.errors import UserError, nearest
 from fives_tf.versions import versions
 
@@ -73,8 +74,9 @@ def check(options: Options) -> None:
                 f"--methods: no method `{method}`{nearest(method, table2.ROWS)} "
                 f"Known: {', '.join(table2.ROWS)}."
             )
-    for method in METHODS.values():
-        method.config(options.given)
+    for method in METHODS:
+        if not options.methods or method in options.methods:
+            METHODS[method].config(options.given)
     for flag in ("work", "out"):
         _check_directory(f"--{flag}", getattr(options, flag))
     for package in _NEEDED:
@@ -98,6 +100,8 @@ def _check_directory(flag: str, path: Path) -> None:
         path.mkdir(parents=True, exist_ok=True)
     except OSError as error:
         raise UserError(f"{flag}: {path}: cannot be written ({error.strerror}).") from None
+    if (path / MANIFEST).exists():
+        raise UserError(f"{flag}: {path}: holds a dataset; choose another directory.")
 
 
 def _run(options: Options) -> tuple[Report, dict[str, str]]:

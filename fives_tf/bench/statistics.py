@@ -26,7 +26,12 @@ class Spread:
         return cls(statistics.mean(values), deviation, len(values))
 
     def __str__(self) -> str:
-        return f"{self.mean:.4f} ± {self.deviation:.4f}"
+        return self.told(".4f")
+
+    def told(self, form: str) -> str:
+        """The mean in a form such as `+.4f`, and the deviation, which one run does not have."""
+        mean = format(self.mean, form)
+        return f"{mean} ± {self.deviation:.4f}" if self.runs > 1 else mean
 
 
 def welch(one: Sequence[float], other: Sequence[float]) -> float | None:

@@ -157,7 +157,7 @@ def _difference(compared: dict[str, Any] | None) -> str:
     if compared is None:
         return "-"
     spread = Spread(**compared["difference"])
-    return f"{spread.mean:+.4f} ± {spread.deviation:.4f} ({compared['ahead']} of {spread.runs})"
+    return f"{spread.told('+.4f')} ({compared['ahead']} of {spread.runs})"
 
 
 def _by_seed(runs: dict[int, Result], others: dict[int, Result]) -> dict[str, Any] | None:

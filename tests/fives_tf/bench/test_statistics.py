@@ -12,7 +12,9 @@ def test_a_spread_is_that_of_a_sample():
     assert spread.mean == pytest.approx(0.3)
     assert spread.deviation == pytest.approx(math.sqrt((0.04 + 0.01 + 0.09) / 2))
     assert (spread.runs, str(spread)) == (3, "0.3000 ± 0.2646")
+    assert spread.told("+.1f") == "+0.3 ± 0.2646"
     assert Spread.of([0.5]).deviation == 0
+    assert str(Spread.of([0.5])) == "0.5000"
 
 
 def test_the_p_value_is_that_of_the_formula_of_welch():
