@@ -19,6 +19,7 @@ from fives_tf import storage
 from fives_tf.callable_module import CallableModule
 from fives_tf.config import FitConfig
 from fives_tf.cross_encoding import CrossEncoding
+from fives_tf.cross_files import check_crosses, read_crosses
 from fives_tf.cross_fitting import fit_crosses
 from fives_tf.crosses import Cross, check_fields
 from fives_tf.dataset import Dataset
@@ -119,22 +120,13 @@ def _read_crosses(
     crosses: str | os.PathLike | Sequence[Cross] | None, dataset: Dataset
 ) -> list[Cross]:
     """The crosses that were given, all of fields of the dataset."""
-    fields = [field.name for field in dataset.encoding.fields]
     if not isinstance(crosses, str | os.PathLike):
         found = list(crosses or [])
-        check_fields(found, fields)
+        check_fields(found, [field.name for field in dataset.encoding.fields])
         return found
     path = os.fspath(crosses)
-    if storage.is_directory(path):
-        found = Run.open(path).crosses
-    else:
-        found = crosses_format.from_json(storage.read(path), path)
-    if not found:
-        raise UserError(f"{path}: has no crosses; fit without it.")
-    try:
-        check_fields(found, fields)
-    except UserError as error:
-        raise UserError(f"{path}: {error}") from None
+    found = Run.open(path).crosses if storage.is_directory(path) else read_crosses(path)
+    check_crosses(found, path, dataset)
     return found
 
 

@@ -77,12 +77,12 @@ def check(options: Options) -> None:
     for method in METHODS:
         if not options.methods or method in options.methods:
             METHODS[method].config(options.given)
-    for flag in ("work", "out"):
-        _check_directory(f"--{flag}", getattr(options, flag))
     for package in _NEEDED:
         why = facts.obstacle(package)
         if why:
             raise UserError(f"{package} is needed and {why}.")
+    for flag in ("work", "out"):
+        _make_directory(f"--{flag}", getattr(options, flag))
 
 
 def run(options: Options) -> tuple[Report, dict[str, str]]:
@@ -92,16 +92,16 @@ def run(options: Options) -> tuple[Report, dict[str, str]]:
         return _run(options)
 
 
-def _check_directory(flag: str, path: Path) -> None:
-    """Refuses a directory that cannot be written, and stores, which know no locks of the disk."""
+def _make_directory(flag: str, path: Path) -> None:
+    """Makes a directory; refuses one that cannot be written or is a dataset, and stores."""
     if re.match(r"\w+:/", str(path)):  # of its two slashes `Path` keeps one
         raise UserError(f"{flag}: expected a directory of the disk. Received: {path}.")
+    if (path / MANIFEST).exists():
+        raise UserError(f"{flag}: {path}: holds a dataset; choose another directory.")
     try:
         path.mkdir(parents=True, exist_ok=True)
     except OSError as error:
         raise UserError(f"{flag}: {path}: cannot be written ({error.strerror}).") from None
-    if (path / MANIFEST).exists():
-        raise UserError(f"{flag}: {path}: holds a dataset; choose another directory.")
 
 
 def _run(options: Options) -> tuple[Report, dict[str, str]]:

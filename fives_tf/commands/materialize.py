@@ -6,8 +6,8 @@ import sys
 from typing import TYPE_CHECKING
 
 from fives_tf import storage
-from fives_tf.commands.cross_files import check_crosses, named_dataset, read_crosses
 from fives_tf.commands.printing import add_json_flag, print_json
+from fives_tf.cross_files import check_crosses, named_dataset, read_crosses
 from fives_tf.errors import UserError
 
 if TYPE_CHECKING:

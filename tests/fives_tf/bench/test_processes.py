@@ -50,8 +50,9 @@ def test_a_signal_stops_all_calls_and_starts_no_more(tmp_path):
     assert signal.getsignal(signal.SIGTERM) is signal.SIG_DFL
 
 
-def test_a_process_that_is_killed_takes_its_calls_with_it(tmp_path):
-    """What the call has open ends with it."""
+@pytest.mark.parametrize("number", [signal.SIGKILL, signal.SIGINT])
+def test_a_process_that_is_stopped_alone_takes_its_calls_with_it(number, tmp_path):
+    """What the call has open ends with it. Of SIGINT it takes a second one."""
     program = (
         "import time\n"
         "from fives_tf.bench.processes import Call, in_processes\n"
@@ -62,7 +63,8 @@ def test_a_process_that_is_killed_takes_its_calls_with_it(tmp_path):
     command = [sys.executable, "-u", str(tmp_path / "program.py")]
     with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as process:
         assert process.stdout.readline() == "began\n"
-        process.kill()
+        while process.poll() is None:
+            process.send_signal(number)
         assert process.stdout.read() == ""
 
 
